@@ -1,0 +1,44 @@
+# `make demo` and `make test` need only Python 3.11+, make and a C compiler: everything else is installed into $(VENV).
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint types architecture format clean
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[demo]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.base
+	$(BIN)/rein demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -q -m 'not learning'
+	$(BIN)/python -m pytest -q -m learning
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+architecture: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,66 @@
+"""Rein: reinforcement learning where an agent is a composition of algorithms.
+
+Names are loaded when first used, so that `import rein` is quick and pulls in no more than what is needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rein import nest, runtime
+    from rein.config import (
+        configurable,
+        define_config,
+        get_config_value,
+        import_config,
+        pre_config,
+    )
+    from rein.data_structures import (
+        AlgStep,
+        Experience,
+        LossInfo,
+        StepType,
+        TimeStep,
+        make_experience,
+        namedtuple,
+    )
+    from rein.runtime import summary
+    from rein.specs import BoundedTensorSpec, TensorSpec
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "TensorSpec": "specs",
+    "BoundedTensorSpec": "specs",
+    "AlgStep": "data_structures",
+    "Experience": "data_structures",
+    "LossInfo": "data_structures",
+    "StepType": "data_structures",
+    "TimeStep": "data_structures",
+    "make_experience": "data_structures",
+    "namedtuple": "data_structures",
+    "configurable": "config",
+    "define_config": "config",
+    "get_config_value": "config",
+    "import_config": "config",
+    "pre_config": "config",
+    "summary": "runtime",
+}
+_MODULES = ("nest", "runtime", "networks", "optimizers", "replay", "envs", "distributions", "specs")
+
+__all__ = [*_HOMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f"rein.{_HOMES[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"rein.{name}")
+    else:
+        raise AttributeError(f"module 'rein' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
