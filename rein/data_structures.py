@@ -63,7 +63,7 @@ def namedtuple(
     unknown = set(default_values or {}) - set(cls._fields)
     if unknown:
         raise ValueError(f"default_values names {sorted(unknown)}, which {typename} has not")
-    defaults = [(default_values or {}).get(name, default_value) for name in cls._fields]
+    defaults = [(default_values or {}).get(name, default_value) for name in tuple[str, ...](cls._fields)]
     cls.__new__.__defaults__ = tuple(defaults)
     return cls
 

@@ -294,7 +294,7 @@ class BoundedTensorSpec(TensorSpec):
             finite = torch.where(below & above, high - low, 0.0)
             value = torch.where(below & above, low + uniform * finite, value)
         value = value.to(self._dtype)
-        return value.clamp(torch.from_numpy(self._minimum), torch.from_numpy(self._maximum))
+        return value.clamp(low.to(self._dtype), high.to(self._dtype))
 
     def _key(self) -> tuple[Any, ...]:
         return (*super()._key(), self._minimum.tobytes(), self._maximum.tobytes())
@@ -333,19 +333,22 @@ def check_matches(tensors: Nest, specs: Nest, outer_ndim: int, what: str) -> Non
         outer_ndim: number of dimensions in front of the spec's shape.
         what: what the nest is, for the message.
     """
+
+    def matches(leaf: Tensor, spec: TensorSpec) -> bool:
+        return (
+            leaf.dtype == spec.dtype and leaf.ndim == outer_ndim + spec.ndim and leaf.shape[outer_ndim:] == spec.shape
+        )
+
     leaves = nest.flatten(tensors)
     wanted = nest.flatten(specs)
-    if len(leaves) == len(wanted) and all(
-        leaf.dtype == spec.dtype and leaf.shape[outer_ndim:] == spec.shape and leaf.ndim >= outer_ndim
-        for leaf, spec in zip(leaves, wanted, strict=True)
-    ):
+    if len(leaves) == len(wanted) and all(map(matches, leaves, wanted)):
         return
     try:
         nest.assert_same_structure(specs, tensors)
     except ValueError as error:
         raise ValueError(f"{what} does not match its spec: {error}") from None
     for (path, leaf), spec in zip(nest.flatten_with_paths(tensors), wanted, strict=True):
-        if leaf.dtype != spec.dtype or leaf.shape[outer_ndim:] != spec.shape:
+        if not matches(leaf, spec):
             field = f"{what} at {path!r}" if path else what
             raise ValueError(
                 f"{field} has shape {tuple(leaf.shape)} and {leaf.dtype}; expected {outer_ndim} batch "
