@@ -1,0 +1,68 @@
+"""Configuration: parameters of functions and classes, given from conf files and the command line."""
+
+from rein.config.api import (
+    config,
+    define_config,
+    get_config_value,
+    pre_config,
+    validate_pre_configs,
+)
+from rein.config.conf_files import import_config, load_config, parse_config
+from rein.config.configs import Configs, fresh_configs, reset_configs, use_configs
+from rein.config.configurable import configurable
+from rein.config.errors import (
+    AmbiguousNameError,
+    ConfFileError,
+    ConfigError,
+    ConfigWarning,
+    GivenTooLateError,
+    GivenTwiceError,
+    OverrideSyntaxError,
+    SavedConfigError,
+    UnknownNameError,
+)
+from rein.config.names import set_name_resolver
+from rein.config.overrides import Reference, parse_override, parse_overrides, reference
+from rein.config.render import (
+    get_inoperative_configs,
+    get_operative_configs,
+    inoperative_config_str,
+    operative_config_str,
+)
+from rein.config.saving import load_saved_config, save_config
+
+__all__ = [
+    "AmbiguousNameError",
+    "ConfFileError",
+    "ConfigError",
+    "ConfigWarning",
+    "Configs",
+    "GivenTooLateError",
+    "GivenTwiceError",
+    "OverrideSyntaxError",
+    "Reference",
+    "SavedConfigError",
+    "UnknownNameError",
+    "config",
+    "configurable",
+    "define_config",
+    "fresh_configs",
+    "get_config_value",
+    "get_inoperative_configs",
+    "get_operative_configs",
+    "import_config",
+    "inoperative_config_str",
+    "load_config",
+    "load_saved_config",
+    "operative_config_str",
+    "parse_config",
+    "parse_override",
+    "parse_overrides",
+    "pre_config",
+    "reference",
+    "reset_configs",
+    "save_config",
+    "set_name_resolver",
+    "use_configs",
+    "validate_pre_configs",
+]
