@@ -1,0 +1,126 @@
+"""Pure tensor functions: no state, no configuration, every tensor's shape in its docstring.
+
+`rein.ops.returns` speaks about transitions (row t is the action taken at t), `rein.ops.trajectories` about time
+steps as environments give them (row t is what the environment said at step t). Their docstrings define the
+conventions exactly.
+"""
+
+from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, global_norm
+from rein.ops.entropy import (
+    categorical_entropy,
+    continuous_target_entropy,
+    discrete_target_entropy,
+    gaussian_entropy,
+    soft_maximum,
+)
+from rein.ops.importance import (
+    approximate_kl,
+    clipped_surrogate,
+    effective_sample_size,
+    importance_ratio,
+    prioritized_replay_weights,
+    self_normalized_weights,
+)
+from rein.ops.kernels import (
+    gfsf_direction,
+    median_bandwidth,
+    pairwise_squared_distance,
+    rbf_kernel,
+    rbf_kernel_and_gradient,
+    svgd_direction,
+)
+from rein.ops.losses import (
+    element_wise_huber_loss,
+    element_wise_squared_loss,
+    expectile_loss,
+    huber_function,
+    quantile_huber_loss,
+)
+from rein.ops.moments import explained_variance, masked_mean, masked_variance, standardize
+from rein.ops.polyak import copy_tensors, soft_update
+from rein.ops.puct import min_max_normalize, puct_exploration_weight, puct_score
+from rein.ops.quantile import (
+    conditional_value_at_risk,
+    quantile_mean,
+    quantile_midpoints,
+    quantile_variance,
+)
+from rein.ops.returns import discounted_return, generalized_advantage, lambda_return, n_step_return
+from rein.ops.scan import append_dims, reverse_scan
+from rein.ops.shift import delay, shift
+from rein.ops.td import (
+    VTraceOutput,
+    clipped_double_q_target,
+    double_q_target,
+    retrace_target,
+    td_target,
+    vtrace,
+)
+from rein.ops.trajectories import (
+    trajectory_advantage,
+    trajectory_discounted_return,
+    trajectory_lambda_return,
+    trajectory_n_step_return,
+    trajectory_one_step_return,
+)
+
+__all__ = [
+    "VTraceOutput",
+    "append_dims",
+    "approximate_kl",
+    "categorical_entropy",
+    "clip_by_global_norm_",
+    "clip_by_norm_",
+    "clip_by_value_",
+    "clipped_double_q_target",
+    "clipped_surrogate",
+    "conditional_value_at_risk",
+    "continuous_target_entropy",
+    "copy_tensors",
+    "delay",
+    "discounted_return",
+    "discrete_target_entropy",
+    "double_q_target",
+    "effective_sample_size",
+    "element_wise_huber_loss",
+    "element_wise_squared_loss",
+    "expectile_loss",
+    "explained_variance",
+    "gaussian_entropy",
+    "generalized_advantage",
+    "gfsf_direction",
+    "global_norm",
+    "huber_function",
+    "importance_ratio",
+    "lambda_return",
+    "masked_mean",
+    "masked_variance",
+    "median_bandwidth",
+    "min_max_normalize",
+    "n_step_return",
+    "pairwise_squared_distance",
+    "prioritized_replay_weights",
+    "puct_exploration_weight",
+    "puct_score",
+    "quantile_huber_loss",
+    "quantile_mean",
+    "quantile_midpoints",
+    "quantile_variance",
+    "rbf_kernel",
+    "rbf_kernel_and_gradient",
+    "retrace_target",
+    "reverse_scan",
+    "self_normalized_weights",
+    "shift",
+    "soft_maximum",
+    "soft_update",
+    "standardize",
+    "svgd_direction",
+    "td_target",
+    "trajectory_advantage",
+    "trajectory_discounted_return",
+    "trajectory_lambda_return",
+    "trajectory_n_step_return",
+    "trajectory_one_step_return",
+    "vtrace",
+]
