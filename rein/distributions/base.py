@@ -1,15 +1,16 @@
 """What every distribution offers, and how it is taken apart into tensors and put together again.
 
-Distributions here are plain objects over parameter tensors: nothing is validated, expanded or computed until it is asked
-for, because sampling for a handful of environments costs more in bookkeeping than in arithmetic. The leading dimensions
-of the parameters are batch dimensions (`[B]` or `[T, B]`), the last `event_ndims` are the event, so `log_prob` and
+Distributions here are plain objects over parameter tensors: nothing is validated or computed until it is asked for,
+because sampling for a handful of environments costs more in bookkeeping than in arithmetic. The leading dimensions of
+the parameters are batch dimensions (`[B]` or `[T, B]`), the last `event_ndims` are the event, so `log_prob` and
 `entropy` always have the batch shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,7 +18,8 @@ from torch import Tensor
 Shape = tuple[int, ...]
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True)
+class Recipe:
     """All of a distribution but its parameter tensors: enough to build one from such tensors."""
 
     distribution_type: type[Distribution]
@@ -31,8 +33,8 @@ class Recipe(NamedTuple):
 class Distribution:
     """A batch of distributions over events of one shape.
 
-    Subclasses set `event_ndims`, and list in `param_names` the attributes that hold their parameter tensors. Constructors
-    take the parameters by these names plus `settings`.
+    Subclasses set `event_ndims`, and list in `param_names` the attributes that hold their parameter tensors.
+    Constructors take the parameters by these names plus `settings`.
     """
 
     param_names: ClassVar[tuple[str, ...]] = ()
@@ -155,6 +157,12 @@ def sum_event(elementwise: Tensor, event_ndims: int) -> Tensor:
     return elementwise.flatten(-event_ndims).sum(-1)
 
 
+def broadcast(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns views of both tensors in their common shape."""
+    shape = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
+    return a.expand(shape), b.expand(shape)
+
+
 class LocationScale(Distribution):
     """Shared by the distributions that start from independent normals `loc`, `scale` of the event's shape."""
 
@@ -164,9 +172,9 @@ class LocationScale(Distribution):
         if not isinstance(scale, Tensor):
             scale = torch.full_like(loc, scale)
         elif scale.shape != loc.shape:
-            loc, scale = torch.broadcast_tensors(loc, scale)
+            loc, scale = broadcast(loc, scale)
         self.loc = loc
-        self.scale = scale
+        self.scale: Tensor = scale
         self.event_ndims = event_ndims
 
     @property

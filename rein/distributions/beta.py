@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rein.distributions.base import Distribution, Shape, sum_event
+from rein.distributions.base import Distribution, Shape, broadcast, sum_event
 from rein.distributions.bounds import Bound, Bounds, as_bounds
 
 
@@ -35,7 +35,7 @@ class Beta(Distribution):
         event_ndims: int = 1,
     ) -> None:
         if concentration1.shape != concentration0.shape:
-            concentration1, concentration0 = torch.broadcast_tensors(concentration1, concentration0)
+            concentration1, concentration0 = broadcast(concentration1, concentration0)
         self.concentration1 = concentration1
         self.concentration0 = concentration0
         self.bounds = as_bounds(low, high)

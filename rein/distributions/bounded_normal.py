@@ -66,20 +66,26 @@ class ClippedNormal(_BoundedNormal):
     def mean(self) -> Tensor:
         """[batch, event] expected value after clipping."""
         a, b = self.standard_bounds()
-        inside = self.loc * _mass(a, b) - self.scale * (pdf(b) - pdf(a))
+        mass, first, _ = self.inside_moments()
+        inside = self.loc * mass + self.scale * first
         return self.bounds.low * ndtr(a) + self.bounds.high * ndtr(-b) + inside
 
     @property
     def stddev(self) -> Tensor:
         """[batch, event] standard deviation after clipping."""
         a, b = self.standard_bounds()
+        mass, first, second = self.inside_moments()
         shift = (self.mean - self.loc) / self.scale
         # In standard units around the mean: the two ends, then the integral of (z - shift)^2 inside.
         ends = (a - shift).square() * ndtr(a) + (b - shift).square() * ndtr(-b)
-        mass = _mass(a, b)
-        second = mass - (b * pdf(b) - a * pdf(a))
-        inside = second + 2.0 * shift * (pdf(b) - pdf(a)) + shift.square() * mass
+        inside = second - 2.0 * shift * first + shift.square() * mass
         return (ends + inside).clamp_min(0.0).sqrt() * self.scale
+
+    def inside_moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the integrals of 1, z and z^2 inside the interval, z = (x - loc) / scale, [batch, event] each."""
+        a, b = self.standard_bounds()
+        mass, at_a, at_b = _mass(a, b), pdf(a), pdf(b)
+        return mass, at_a - at_b, mass + a * at_a - b * at_b
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Returns samples, [sample_shape, batch, event]; those on a bound pass no gradient."""
@@ -99,9 +105,8 @@ class ClippedNormal(_BoundedNormal):
     def entropy(self) -> Tensor:
         """Returns the entropy in nats, [batch]."""
         a, b = self.standard_bounds()
-        mass = _mass(a, b)
+        mass, _, second = self.inside_moments()
         ends = ndtr(a) * log_ndtr(a) + ndtr(-b) * log_ndtr(-b)
-        second = mass - (b * pdf(b) - a * pdf(a))
         inside = mass * (self.scale.log() + HALF_LOG_TWO_PI) + 0.5 * second
         return sum_event(inside - ends, self.event_ndims)
 

@@ -121,10 +121,10 @@ class MultiCategorical(Distribution):
             raise ValueError(f"logits of shape {tuple(logits.shape)} do not end in sum(nvec)={sum(nvec)}")
         widest = max(nvec)
         if min(nvec) == widest:
-            return logits.unflatten(-1, (len(nvec), widest))
+            return logits.reshape(*logits.shape[:-1], len(nvec), widest)
         parts = [
             torch.nn.functional.pad(part, (0, widest - part.shape[-1]), value=-torch.inf)
-            for part in logits.split(nvec, -1)
+            for part in torch.split(logits, list(nvec), -1)
         ]
         return torch.stack(parts, -2)
 
@@ -276,7 +276,7 @@ class OneHotCategoricalGumbelSoftmax(OneHotCategoricalStraightThrough):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Returns (relaxed) one-hot samples, [sample_shape, batch, n]."""
-        perturbed = self.logits - _exponential(self.logits, sample_shape).log()
+        perturbed = self.logits + _gumbel(self.logits, sample_shape)
         relaxed = torch.softmax(perturbed / self.temperature, -1)
         if not self.hard:
             return relaxed
@@ -294,8 +294,7 @@ def sample_logits(logits: Tensor, sample_shape: Shape = ()) -> Tensor:
     The Gumbel-max trick needs no normalisation and, for the few choices of an action, is faster than drawing from a
     normalised table.
     """
-    with torch.no_grad():
-        return (logits - _exponential(logits, sample_shape).log_()).argmax(-1)
+    return (logits + _gumbel(logits, sample_shape)).argmax(-1)
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
@@ -304,9 +303,16 @@ def entropy_of(log_probs: Tensor) -> Tensor:
     return -(finite.exp() * finite).sum(-1)
 
 
-def _exponential(like: Tensor, sample_shape: Shape) -> Tensor:
-    noise = torch.empty(sample_shape + like.shape, dtype=like.dtype, device=like.device)
-    return noise.exponential_()
+def _gumbel(like: Tensor, sample_shape: Shape) -> Tensor:
+    """Returns standard Gumbel noise, [sample_shape, *like.shape], always finite.
+
+    From uniform numbers, because torch's own exponential ones take twice as long on a CPU.
+    """
+    if sample_shape:
+        noise = torch.rand(sample_shape + like.shape, dtype=like.dtype, device=like.device)
+    else:
+        noise = torch.rand_like(like)
+    return noise.clamp_min_(torch.finfo(like.dtype).tiny).log_().neg_().log_().neg_()
 
 
 def _logits(logits: Tensor | None, probs: Tensor | None) -> Tensor:
