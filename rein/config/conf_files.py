@@ -12,10 +12,9 @@ from typing import Any
 from rein.config.api import pre_config, validate_pre_configs
 from rein.config.configs import ACTIVE, Configs
 from rein.config.errors import ConfFileError, ConfigError, caller_place
+from rein.config.names import CONF_MODULES
 from rein.config.overrides import parse_override, parse_overrides
 from rein.config.settings import ConfFile
-
-_MODULE_PREFIX = "rein_conf."
 
 
 def load_config(path: str | os.PathLike[str]) -> ModuleType:
@@ -108,6 +107,9 @@ def _run(configs: Configs, path: str) -> ModuleType:
     module.__file__ = path
     configs.conf_files[path] = ConfFile(path, text, module)
     configs.loading.append(path)
+    package = CONF_MODULES.rstrip(".")
+    if package not in sys.modules:  # Pickle imports it to find classes that a conf defines.
+        sys.modules[package] = ModuleType(package)
     replaced = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
     try:
@@ -142,8 +144,8 @@ def _module_name(configs: Configs, path: str) -> str:
     """A name that depends on the file's name only, so that a copy elsewhere defines the same full names."""
     stem = re.sub(r"\W", "_", Path(path).stem)
     taken = {file.module.__name__ for file in configs.conf_files.values()}
-    name, number = _MODULE_PREFIX + stem, 1
+    name, number = CONF_MODULES + stem, 1
     while name in taken:
         number += 1
-        name = f"{_MODULE_PREFIX}{stem}_{number}"
+        name = f"{CONF_MODULES}{stem}_{number}"
     return name

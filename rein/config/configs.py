@@ -17,7 +17,7 @@ from rein.config.errors import (
     UnknownNameError,
     caller_place,
 )
-from rein.config.names import NAMES, REQUIRED, USER_PATH, Configurable, did_you_mean
+from rein.config.names import NAMES, REQUIRED, USER_PATH, Configurable, NameTable, did_you_mean
 from rein.config.overrides import Reference
 from rein.config.settings import ConfFile, Plan, PreSetting, Setting, Use, copy_containers
 
@@ -33,6 +33,7 @@ class Configs:
         pre_settings: values given in advance, in order.
         used: first uses by full name.
         user: owner of the values made by `define_config`.
+        conf_names: configurables that the conf files themselves define.
         conf_files: conf files that were run, by real path; `main_files` are those that no other one imported.
         loading: conf files that are running now, outermost first.
         redirected_imports: (importer, path as written) to the file that stands in for it in a saved configuration.
@@ -44,12 +45,13 @@ class Configs:
         self.pre_settings: list[PreSetting] = []
         self.used: dict[str, Use] = {}
         self.user = Configurable(USER_PATH, None)
+        self.conf_names = NameTable()
         self.conf_files: dict[str, ConfFile] = {}
         self.main_files: list[str] = []
         self.loading: list[str] = []
         self.redirected_imports: dict[tuple[str, str], str] = {}
         self.plans: dict[tuple, Plan] = {}
-        self._bound_version = -1
+        self._bound_versions = (-1, -1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"settings": self.settings, "pre_settings": self.pre_settings, "user": self.user.defaults}
@@ -80,7 +82,7 @@ class Configs:
         self.main_files = before["main_files"]
         self.redirected_imports = before["redirected_imports"]
         self.plans = {}
-        self._bound_version = -1
+        self._bound_versions = (-1, -1)
 
     def plan(self, configurable: Configurable, num_args: int, keywords: tuple[str, ...]) -> Plan:
         """The values for the parameters that a call does not pass; marks them as used.
@@ -116,11 +118,12 @@ class Configs:
         if name.startswith(("_CONFIG.", "_USER.")):
             guess = did_you_mean(plain, self.user.defaults)
             raise UnknownNameError(f"no define_config('{plain}', ...) was run.{guess}")
-        return NAMES.get_value(name, also_known=self.user.defaults)
+        found = NAMES.get_value(name, also_known=self.user.defaults)
+        self.bind_pre_settings()
+        return found
 
     def get(self, name: str) -> Any:
         """The value that `name` has now; marks it as used."""
-        self.bind_pre_settings()
         configurable, parameter = self.locate(name)
         return copy_containers(self._effective(configurable, parameter))
 
@@ -128,7 +131,6 @@ class Configs:
         self, values: Mapping[str, tuple[Any, Place]], *, mutable: bool, raise_if_used: bool, replace: bool
     ) -> None:
         """Gives values by name; all of them or, if one is wrong, none."""
-        self.bind_pre_settings()
         accepted: dict[str, Setting] = {}
         for name, (value, place) in values.items():
             with _located(place):
@@ -139,6 +141,8 @@ class Configs:
                 if self._may_set(full_name, place, mutable=mutable, replace=replace):
                     if raise_if_used:
                         self._raise_if_used(full_name)
+                    if isinstance(value, Reference):
+                        value = value.resolve()
                     accepted[full_name] = Setting(copy_containers(value), place, self._source(), mutable)
         self.settings.update(accepted)
         self.plans = {}
@@ -154,7 +158,7 @@ class Configs:
             added.append(PreSetting(name, copy_containers(value), place, self._source()))
         before = self.snapshot()
         self.pre_settings.extend(added)
-        self._bound_version = -1
+        self._bound_versions = (-1, -1)
         try:
             self.bind_pre_settings()
         except ConfigError:
@@ -180,7 +184,8 @@ class Configs:
 
         A name without a dot waits for `validate`, since a conf may yet define a value of that name.
         """
-        if self._bound_version == NAMES.version:
+        versions = (NAMES.version, self.conf_names.version)
+        if self._bound_versions == versions:
             return
         for pre in self.pre_settings:
             if "." not in pre.name:
@@ -196,7 +201,7 @@ class Configs:
                 )
             if names and pre.bound_to is None:
                 self._bind(pre, names.pop())
-        self._bound_version = NAMES.version
+        self._bound_versions = versions
 
     def validate(self) -> None:
         """Raises unless every value given in advance has found its owner; the error lists all that have not."""
@@ -207,7 +212,8 @@ class Configs:
                 try:
                     with _located(pre.place):
                         full_name = _full_name(*self.locate(pre.name))
-                    self._bind(pre, full_name)
+                    if pre.bound_to is None:
+                        self._bind(pre, full_name)
                 except ConfigError as error:
                     errors.append(error)
         self.bind_pre_settings()
@@ -305,7 +311,12 @@ class _Active:
     """Holds the values in force; one attribute, so that a call finds them in one step."""
 
     def __init__(self) -> None:
-        self.configs = Configs()
+        self.put(Configs())
+
+    def put(self, configs: Configs) -> None:
+        """Puts `configs` in force, and with it the names that its conf files define."""
+        self.configs = configs
+        NAMES.overlay = configs.conf_names
 
 
 ACTIVE = _Active()
@@ -315,11 +326,11 @@ ACTIVE = _Active()
 def use_configs(configs: Configs) -> Iterator[Configs]:
     """Puts `configs` in force for the block, in every thread of the process."""
     before = ACTIVE.configs
-    ACTIVE.configs = configs
+    ACTIVE.put(configs)
     try:
         yield configs
     finally:
-        ACTIVE.configs = before
+        ACTIVE.put(before)
 
 
 def fresh_configs() -> AbstractContextManager[Configs]:
@@ -329,7 +340,7 @@ def fresh_configs() -> AbstractContextManager[Configs]:
 
 def reset_configs() -> None:
     """Forgets all that was configured, used or loaded; the names stay known."""
-    ACTIVE.configs = Configs()
+    ACTIVE.put(Configs())
 
 
 def _full_name(configurable: Configurable, parameter: str) -> str:

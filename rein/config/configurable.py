@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from rein.config.configs import ACTIVE
-from rein.config.names import NAMES, Configurable
+from rein.config.names import CONF_MODULES, NAMES, Configurable
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -75,7 +75,7 @@ def _decorate(target: Any, *, name: str | None, blacklist: tuple[str, ...], whit
     entry = _entry(path, target, target, blacklist, whitelist)
     wrapped = _wrap(target, entry)
     entry.target = wrapped
-    NAMES.add(entry)
+    _register(entry)
     return wrapped
 
 
@@ -87,7 +87,7 @@ def _decorate_class(cls: type, path: tuple[str, ...], blacklist: tuple[str, ...]
                 f"@configurable needs __init__, but {cls.__qualname__} takes its parameters in __new__. "
                 "Decorate a function that builds it"
             )
-        NAMES.add(Configurable(path, cls))
+        _register(Configurable(path, cls))
         return cls
     entry = _entry(path, cls, init, blacklist, whitelist)
     own: Any = cls.__dict__.get("__init__")
@@ -101,8 +101,14 @@ def _decorate_class(cls: type, path: tuple[str, ...], blacklist: tuple[str, ...]
         own = functools.wraps(init)(inherited)
         own.__module__, own.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     cls.__init__ = _wrap(own, entry)  # type: ignore[misc]
-    NAMES.add(entry)
+    _register(entry)
     return cls
+
+
+def _register(entry: Configurable) -> None:
+    """Adds the name; what a conf file defines is known in its own run only."""
+    in_conf = entry.target.__module__.startswith(CONF_MODULES)
+    (ACTIVE.configs.conf_names if in_conf else NAMES).add(entry)
 
 
 def _wrap(function: Callable[..., Any], entry: Configurable) -> Callable[..., Any]:

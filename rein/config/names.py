@@ -9,6 +9,7 @@ from typing import Any
 
 from rein.config.errors import AmbiguousNameError, ConfigError, UnknownNameError
 
+CONF_MODULES = "rein_conf."
 USER_PATH = ("_CONFIG", "_USER")
 REQUIRED = inspect.Parameter.empty
 
@@ -46,9 +47,15 @@ class Configurable:
 
 
 class NameTable:
-    """Configurables by every suffix of their full names."""
+    """Configurables by every suffix of their full names.
+
+    Attributes:
+        overlay: a second table that is searched too: what the conf files of the run in force define.
+        version: changes whenever a name is added.
+    """
 
     def __init__(self) -> None:
+        self.overlay: NameTable | None = None
         self._by_path: dict[tuple[str, ...], Configurable] = {}
         self._by_last: dict[str, dict[tuple[str, ...], Configurable]] = defaultdict(dict)
         self._by_parameter: dict[str, dict[tuple[str, ...], Configurable]] = defaultdict(dict)
@@ -57,7 +64,8 @@ class NameTable:
         self.version = 0
 
     def __iter__(self) -> Iterator[Configurable]:
-        return iter(self._by_path.values())
+        for table in self._tables():
+            yield from table._by_path.values()
 
     def add(self, configurable: Configurable) -> None:
         """Makes `configurable` known; a redefinition of the same source object replaces the old one."""
@@ -86,10 +94,10 @@ class NameTable:
         path = tuple(name.split("."))
         if resolve and self._resolver is not None:
             self._resolver(name)
-        if path in self._by_path:
-            return [self._by_path[path]]
-        same_last = self._by_last.get(path[-1], {}).values()
-        return [found for found in same_last if found.path[-len(path) :] == path]
+        tables = self._tables()
+        exact = [table._by_path[path] for table in tables if path in table._by_path]
+        same_last = [found for table in tables for found in table._by_last.get(path[-1], {}).values()]
+        return exact or [found for found in same_last if found.path[-len(path) :] == path]
 
     def is_module_part(self, name: str) -> bool:
         """Whether `name` occurs in front of the last part of some full name, as a module or an outer class."""
@@ -108,7 +116,7 @@ class NameTable:
         """Every (configurable, parameter) of which `name` is a suffix."""
         owner, _, parameter = name.rpartition(".")
         if not owner:
-            return [(found, name) for found in self._by_parameter.get(name, {}).values()]
+            return [(one, name) for table in self._tables() for one in table._by_parameter.get(name, {}).values()]
         found = self.find_configurables(owner, resolve=resolve)
         return [(one, parameter) for one in found if parameter in one.defaults]
 
@@ -135,9 +143,12 @@ class NameTable:
                 return name
         return configurable.name
 
+    def _tables(self) -> tuple["NameTable", ...]:
+        return (self,) if self.overlay is None else (self, self.overlay)
+
     def _unknown_configurable(self, name: str, within: str = "") -> str:
         parts = name.count(".") + 1
-        paths = [*self._by_path, *(tuple(known.split(".")) for known in self._resolvable)]
+        paths = [*(one.path for one in self), *(tuple(known.split(".")) for known in self._resolvable)]
         known = {".".join(path[-parts:]) for path in paths}
         message = f"unknown configurable '{name}'" + (f" in '{within}'" if within else "") + "."
         guess = did_you_mean(name, known)
@@ -152,7 +163,9 @@ class NameTable:
                     f"'{name}' is a configurable, not one of its parameters. Add the parameter: "
                     f"'{name}.{next(iter(as_function[0].defaults), 'parameter')}'"
                 )
-            return f"unknown name '{name}'." + did_you_mean(name, [*self._by_parameter, *also_known])
+            return f"unknown name '{name}'." + did_you_mean(
+                name, {*also_known, *(parameter for one in self for parameter in one.defaults)}
+            )
         found = self.find_configurables(owner, resolve=False)
         if not found:
             return self._unknown_configurable(owner, within=name)

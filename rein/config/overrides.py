@@ -77,6 +77,9 @@ def literal_text(value: Any) -> str | None:
     """Text that `parse_override` reads back as an equal value, or None if there is none."""
     if isinstance(value, Reference):
         return str(value)
+    registered = [one.name for one in NAMES if one.target is value]
+    if registered:
+        return f"@{registered[0]}"
     text = re.sub(r"\binf\b", "1e999", repr(value)) if _has_inf(value) else repr(value)
     try:
         read = ast.literal_eval(text)

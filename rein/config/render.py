@@ -2,12 +2,13 @@
 
 import enum
 import functools
+import keyword
 import sys
 from collections.abc import Iterable
 from typing import Any
 
 from rein.config.configs import ACTIVE, Configs
-from rein.config.names import USER_PATH
+from rein.config.names import CONF_MODULES, USER_PATH
 
 _USER_PREFIX = ".".join(USER_PATH) + "."
 
@@ -137,7 +138,8 @@ def _global_name(value: Any, modules: set[str]) -> str | None:
 
 def _importable(module: str) -> bool:
     """Whether another process can import the module by its name."""
-    return module in sys.modules and module != "__main__" and not module.startswith("rein_conf.")
+    writable = all(part.isidentifier() and not keyword.iskeyword(part) for part in module.split("."))
+    return writable and module in sys.modules and module != "__main__" and not module.startswith(CONF_MODULES)
 
 
 def _render(configs: Configs, header: str, pairs: list[tuple[str, Any]]) -> str:
@@ -147,13 +149,13 @@ def _render(configs: Configs, header: str, pairs: list[tuple[str, Any]]) -> str:
         text, owner = expression(value, modules), _owner_module(name)
         if text is None or (owner is None and not name.startswith(_USER_PREFIX)):
             shown = text if text is not None else repr(value)
-            comments.append(f"#   {name} = {' '.join(shown.split())}")
+            comments.append(f"#   {name} = {_one_line(shown)}")
         elif name.startswith(_USER_PREFIX):
             defined.append(f"define_config({name.removeprefix(_USER_PREFIX)!r}, {text})")
         else:
             modules.add(str(owner))
             setting = configs.settings.get(name)
-            origin = f"  # {setting.place}" if setting is not None else ""
+            origin = f"  # {_one_line(str(setting.place))}" if setting is not None else ""
             given.append(f"        {name!r}: {text},{origin}")
     lines = [header]
     lines += [f"import {module}" for module in sorted(modules)]
@@ -163,6 +165,13 @@ def _render(configs: Configs, header: str, pairs: list[tuple[str, Any]]) -> str:
     if comments:
         lines += ["", "# Used too, but not expressible here:", *comments]
     return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    """`text` fit for a comment: no line breaks, no control characters, no more than 200 characters."""
+    plain = "".join(one if one.isprintable() else " " for one in text)
+    short = " ".join(plain.split())
+    return short if len(short) <= 200 else short[:197] + "..."
 
 
 def _owner_module(full_name: str) -> str | None:

@@ -73,7 +73,7 @@ def load_saved_config(directory: str | os.PathLike[str], supply: Mapping[str, An
                 key = (_saved_path(folder, importer), written)
                 configs.redirected_imports[key] = _saved_path(folder, target)
         pre_config(supplied)
-        for name, text in {**index["values"], **index["overrides"]}.items():
+        for name, text in index["overrides"].items():
             if name not in supplied:
                 pre_config({name: _read_value(folder, name, text)}, place=f"{folder / _INDEX}")
         for main in index["main"]:
@@ -93,30 +93,20 @@ def _layout(configs: Configs) -> dict[str, str]:
 
 
 def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
-    overrides, values, not_saved = {}, {}, {}
-    for pre in configs.pre_settings:
-        if pre.source is None:
-            text = literal_text(pre.value)
-            if text is None:
-                not_saved[pre.name] = repr(pre.value)
-            else:
-                overrides[pre.name] = text
-    for name, setting in sorted(configs.settings.items()):
+    """What cannot be had by running the conf files: values from outside and from code, and the layout."""
+    given = {pre.name: pre.value for pre in configs.pre_settings if pre.source is None}
+    for name, setting in configs.settings.items():
         if setting.source is None and not setting.outside:
-            text = literal_text(setting.value)
-            if text is None:
-                not_saved[name] = repr(setting.value)
-            else:
-                values[name] = text
+            given[name] = setting.value
+    texts = {name: literal_text(value) for name, value in given.items()}
     imports = {
         relative[path]: {written: relative[target] for written, target in conf.imports.items()}
         for path, conf in configs.conf_files.items()
     }
     return {
         "format": _FORMAT,
-        "overrides": overrides,
-        "values": values,
-        "not_saved": not_saved,
+        "overrides": {name: text for name, text in sorted(texts.items()) if text is not None},
+        "not_saved": {name: repr(given[name]) for name, text in sorted(texts.items()) if text is None},
         "main": [relative[path] for path in configs.main_files],
         "imports": imports,
     }
@@ -124,7 +114,7 @@ def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
 
 def _check_same(folder: Path, files: dict[str, bytes]) -> None:
     confs = folder / _CONFS
-    present = {path for path in confs.rglob("*") if path.is_file()} if confs.is_dir() else set()
+    present = {path for path in confs.rglob("[!.]*") if path.is_file()} if confs.is_dir() else set()
     strange = sorted(present - {folder / name for name in files})
     differing = [
         folder / name
@@ -165,7 +155,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         raise SavedConfigError(f"{path} is damaged: {error}") from error
     if not isinstance(index, dict) or index.get("format") != _FORMAT:
         raise SavedConfigError(f"{path} is not in format {_FORMAT}, which this version reads")
-    kinds = {"overrides": dict, "values": dict, "not_saved": dict, "main": list, "imports": dict}
+    kinds = {"overrides": dict, "not_saved": dict, "main": list, "imports": dict}
     for key, kind in kinds.items():
         if not isinstance(index.get(key), kind):
             raise SavedConfigError(f"{path} is damaged: '{key}' is no {kind.__name__}")
