@@ -1,0 +1,300 @@
+"""Where summaries go: TensorBoard event files and plain lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SCALARS_FILE = "scalars.jsonl"
+
+
+class SummaryWriter:
+    """Receives summaries; this one drops them. A subclass overrides the kinds that it can hold."""
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        """Records one number.
+
+        Args:
+            name: full name, scopes joined by "/".
+            value: the number, which may be infinite or NaN.
+            step: global counter.
+        """
+
+    def histogram(self, name: str, values: np.ndarray, step: int) -> None:
+        """Records the distribution of some numbers.
+
+        Args:
+            name: full name.
+            values: of any shape, finite, not empty.
+            step: global counter.
+        """
+
+    def image(self, name: str, image: np.ndarray, step: int) -> None:
+        """Records a picture.
+
+        Args:
+            name: full name.
+            image: [C, H, W], uint8 or in [0, 1].
+            step: global counter.
+        """
+
+    def text(self, name: str, text: str, step: int) -> None:
+        """Records a text.
+
+        Args:
+            name: full name.
+            text: Markdown.
+            step: global counter.
+        """
+
+    def flush(self) -> None:
+        """Puts everything recorded so far on disk."""
+
+    def close(self) -> None:
+        """Flushes and releases files; a second call does nothing."""
+
+
+class MultiWriter(SummaryWriter):
+    """Hands everything to several writers."""
+
+    def __init__(self, writers: Sequence[SummaryWriter]):
+        """Combines writers.
+
+        Args:
+            writers: which all receive everything.
+        """
+        self.writers = tuple(writers)
+
+    def scalar(self, name: str, value: float, step: int) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.scalar(name, value, step)
+
+    def histogram(self, name: str, values: np.ndarray, step: int) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.histogram(name, values, step)
+
+    def image(self, name: str, image: np.ndarray, step: int) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.image(name, image, step)
+
+    def text(self, name: str, text: str, step: int) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.text(name, text, step)
+
+    def flush(self) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.flush()
+
+    def close(self) -> None:  # noqa: D102
+        for writer in self.writers:
+            writer.close()
+
+
+class TensorBoardWriter(SummaryWriter):
+    """Writes TensorBoard event files."""
+
+    def __init__(
+        self,
+        directory: str | Path,
+        resume_step: int | None = None,
+        flush_seconds: float = 10.0,
+        max_queue: int = 10,
+    ):
+        """Opens a new event file.
+
+        Args:
+            directory: of the event files.
+            resume_step: TensorBoard hides what earlier files recorded after this step; None hides nothing.
+            flush_seconds: put records on disk at least this often.
+            max_queue: put records on disk when so many wait.
+        """
+        try:
+            from torch.utils.tensorboard import SummaryWriter as EventWriter
+        except ImportError as error:
+            raise ImportError("TensorBoard summaries need the package tensorboard: pip install tensorboard") from error
+        self._writer: Any = EventWriter(  # type: ignore[no-untyped-call]
+            str(directory),
+            purge_step=None if resume_step is None else resume_step + 1,
+            flush_secs=max(1, round(flush_seconds)),
+            max_queue=max_queue,
+        )
+
+    def scalar(self, name: str, value: float, step: int) -> None:  # noqa: D102
+        self._writer.add_scalar(name, value, step)
+
+    def histogram(self, name: str, values: np.ndarray, step: int) -> None:  # noqa: D102
+        self._writer.add_histogram(name, values.reshape(-1), step)
+
+    def image(self, name: str, image: np.ndarray, step: int) -> None:  # noqa: D102
+        self._writer.add_image(name, image, step, dataformats="CHW")
+
+    def text(self, name: str, text: str, step: int) -> None:  # noqa: D102
+        self._writer.add_text(name, text, step)
+
+    def flush(self) -> None:  # noqa: D102
+        self._writer.flush()
+
+    def close(self) -> None:  # noqa: D102
+        self._writer.close()
+
+
+class JsonlWriter(SummaryWriter):
+    """Appends scalars as lines of JSON: `{"step": 3, "name": "loss", "value": 0.5, "time": 1.7e9}`.
+
+    The file is only ever appended to, so a crash costs at most the records that still waited and a torn last line,
+    which `read_scalars` skips. Resuming appends a marker that voids later steps without deleting them.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        resume_step: int | None = None,
+        flush_seconds: float = 10.0,
+        max_queue: int = 100,
+    ):
+        """Opens `scalars.jsonl` for appending.
+
+        Args:
+            directory: of the file; created if absent.
+            resume_step: void what was recorded after this step; None voids nothing.
+            flush_seconds: put records on disk at least this often, while there are any.
+            max_queue: put records on disk when so many wait.
+        """
+        self.path = Path(directory) / SCALARS_FILE
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._flush_seconds = flush_seconds
+        self._max_queue = max_queue
+        self._lock = threading.RLock()
+        self._waiting: list[str] = []
+        self._flushed_at = time.monotonic()
+        self._torn = _ends_mid_line(self.path)
+        self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if resume_step is not None:
+            self._append({"resume_step": resume_step, "time": time.time()})
+            self.flush()
+
+    def scalar(self, name: str, value: float, step: int) -> None:  # noqa: D102
+        number = value if math.isfinite(value) else str(value)
+        self._append({"step": step, "name": name, "value": number, "time": round(time.time(), 3)})
+
+    def flush(self) -> None:  # noqa: D102
+        with self._lock:
+            self._flushed_at = time.monotonic()
+            if not self._waiting:
+                return
+            if self._file is None:
+                raise ValueError(f"{self.path} was closed; summaries after close() would be lost")
+            data = ("\n" if self._torn else "") + "".join(self._waiting)
+            # From here on the line may be torn, until all of it is written.
+            self._torn = True
+            view = memoryview(data.encode())
+            while view:
+                view = view[os.write(self._file, view) :]
+            self._torn = False
+            self._waiting.clear()
+
+    def close(self) -> None:  # noqa: D102
+        with self._lock:
+            if self._file is not None:
+                self.flush()
+                os.close(self._file)
+                self._file = None
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record, allow_nan=False) + "\n"
+        with self._lock:
+            self._waiting.append(line)
+            late = time.monotonic() - self._flushed_at >= self._flush_seconds
+            if late or len(self._waiting) >= self._max_queue or self._file is None:
+                self.flush()
+
+
+def create_summary_writer(
+    directory: str | Path,
+    resume_step: int | None = None,
+    flush_seconds: float = 10.0,
+    max_queue: int = 10,
+    tensorboard: bool = True,
+) -> SummaryWriter:
+    """Returns a writer of `scalars.jsonl` and, if wanted, TensorBoard event files.
+
+    Args:
+        directory: of the files.
+        resume_step: void what was recorded after this step; None voids nothing.
+        flush_seconds: put records on disk at least this often.
+        max_queue: put records on disk when so many wait.
+        tensorboard: whether to write event files too.
+    """
+    lines = JsonlWriter(directory, resume_step, flush_seconds, max_queue)
+    if not tensorboard:
+        return lines
+    return MultiWriter([lines, TensorBoardWriter(directory, resume_step, flush_seconds, max_queue)])
+
+
+class ScalarSeries(NamedTuple):
+    """One curve.
+
+    Attributes:
+        step: [N] int64, global counters in the order of recording.
+        value: [N] float64.
+        time: [N] float64, seconds since the epoch.
+    """
+
+    step: np.ndarray
+    value: np.ndarray
+    time: np.ndarray
+
+
+def read_scalars(path: str | Path) -> dict[str, ScalarSeries]:
+    """Returns the curves that a `JsonlWriter` recorded, by name, without those voided by resuming.
+
+    Lines that a crash tore are skipped.
+
+    Args:
+        path: of the file, or of the directory that holds `scalars.jsonl`.
+    """
+    path = Path(path)
+    records: list[tuple[int, str, float, float]] = []
+    for entry in _entries(path / SCALARS_FILE if path.is_dir() else path):
+        if "resume_step" in entry:
+            records = [record for record in records if record[0] <= entry["resume_step"]]
+        else:
+            records.append((entry["step"], entry["name"], float(entry["value"]), entry["time"]))
+    by_name: dict[str, list[tuple[int, float, float]]] = {}
+    for step, name, value, when in records:
+        by_name.setdefault(name, []).append((step, value, when))
+    return {name: _series(rows) for name, rows in by_name.items()}
+
+
+def _series(rows: list[tuple[int, float, float]]) -> ScalarSeries:
+    step, value, when = zip(*rows, strict=True)
+    return ScalarSeries(np.array(step, np.int64), np.array(value, np.float64), np.array(when, np.float64))
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and ("resume_step" in entry or {"step", "name", "value", "time"} <= set(entry)):
+                yield entry
+
+
+def _ends_mid_line(path: Path) -> bool:
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
