@@ -88,7 +88,7 @@ def calc_default_target_entropy(spec: Nest, min_prob: float = 0.1) -> float:
         if leaf.is_continuous:
             low, high = (torch.from_numpy(bound.astype(np.float64)) for bound in (leaf.minimum, leaf.maximum))
             return float(continuous_target_entropy(low, high, min_prob))
-        return sum(discrete_target_entropy(int(count), min_prob) for count in _sizes(leaf))
+        return sum(discrete_target_entropy(int(count), min_prob) for count in _sizes(leaf).flat)
 
     return _sum_over_specs(one, spec)
 
@@ -144,7 +144,8 @@ def calc_uniform_log_prob(spec: Nest) -> float:
 
 def _sizes(spec: BoundedTensorSpec) -> NDArray[np.float64]:
     """Returns the length of the range, or the number of values, of each element as float64."""
-    return spec.maximum.astype(np.float64) - spec.minimum.astype(np.float64) + (0.0 if spec.is_continuous else 1.0)
+    size = spec.maximum.astype(np.float64) - spec.minimum.astype(np.float64)
+    return np.asarray(size if spec.is_continuous else size + 1.0)
 
 
 def _sum_over_specs(function: Callable[[BoundedTensorSpec], float], spec: Nest) -> float:

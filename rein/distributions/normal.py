@@ -64,7 +64,8 @@ class SquashedNormal(LocationScale):
     """Independent normals passed through tanh and stretched onto [low, high].
 
     A sample remembers its value before the tanh, so that `log_prob` of the very tensor that `sample` or `rsample` gave
-    last is exact however deep in the saturated range it is. For any other tensor the pre-image is found from the
+    last is exact however deep in the saturated range it is; `sample_with_log_prob` and `rsample_with_log_prob` give both
+    at once and are exact in a compiled graph, too. For any other tensor the pre-image is found from the
     distances to the two bounds, which loses nothing next to a bound; a value on the bound counts as the last
     representable one before it.
 
@@ -124,9 +125,18 @@ class SquashedNormal(LocationScale):
         """Returns reparameterised samples, [sample_shape, batch, event]."""
         pre_image = self.normal_rsample(sample_shape)
         value = self.bounds.from_unit(torch.tanh(pre_image))
-        self._sample, self._pre_image = value, pre_image
-        self._sample_version = _version(value)
+        if not torch.compiler.is_compiling():
+            # A compiled graph cannot tell whether the sample was overwritten since.
+            self._sample, self._pre_image = value, pre_image
+            self._sample_version = _version(value)
         return value
+
+    def sample_with_log_prob(self, sample_shape: Shape = ()) -> tuple[Tensor, Tensor]:
+        """Returns samples without gradient and their log density, both from the value before the tanh."""
+        with torch.no_grad():
+            pre_image = self.normal_rsample(sample_shape)
+            value = self.bounds.from_unit(torch.tanh(pre_image))
+        return value, self._log_prob_of_pre_image(pre_image)
 
     def rsample_with_log_prob(self, sample_shape: Shape = ()) -> tuple[Tensor, Tensor]:
         """Returns reparameterised samples and their log density, both from the value before the tanh."""
