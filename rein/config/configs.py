@@ -68,6 +68,7 @@ class Configs:
             "pre_settings": [dataclasses.replace(pre) for pre in self.pre_settings],
             "used": dict(self.used),
             "user": dict(self.user.defaults),
+            "conf_names": list(self.conf_names),
             "conf_files": dict(self.conf_files),
             "loading": list(self.loading),
             "main_files": list(self.main_files),
@@ -79,6 +80,7 @@ class Configs:
         self.settings, self.pre_settings = before["settings"], before["pre_settings"]
         self.used, self.user.defaults = before["used"], before["user"]
         self.conf_files, self.loading = before["conf_files"], before["loading"]
+        self.conf_names.replace_all(before["conf_names"])
         self.main_files = before["main_files"]
         self.redirected_imports = before["redirected_imports"]
         self.plans = {}

@@ -85,6 +85,15 @@ class NameTable:
             self._by_parameter[parameter][path] = configurable
         self.version += 1
 
+    def replace_all(self, configurables: Iterable[Configurable]) -> None:
+        """Forgets every name and adds these."""
+        self._by_path.clear()
+        self._by_last.clear()
+        self._by_parameter.clear()
+        self.version += 1
+        for configurable in configurables:
+            self.add(configurable)
+
     def set_resolver(self, resolver: Callable[[str], object] | None, names: Iterable[str]) -> None:
         """Sets who imports the module that defines a name; see `set_name_resolver`."""
         self._resolver, self._resolvable = resolver, tuple(names)

@@ -1,13 +1,20 @@
 import pytest
 
-from rein.config import fresh_configs, set_name_resolver
+from rein.config import fresh_configs
+from rein.config.names import NAMES
 
 
 @pytest.fixture(autouse=True)
-def nothing_configured():
+def nothing_configured(request, monkeypatch):
+    """Starts each test with nothing configured and no names but those of its own file."""
+    monkeypatch.setattr(NAMES, "_resolver", None)
+    monkeypatch.setattr(NAMES, "_resolvable", ())
     with fresh_configs() as configs:
+        everything = list(NAMES)
+        NAMES.replace_all(one for one in everything if one.target.__module__ == request.module.__name__)
         yield configs
-    set_name_resolver(None)
+    with fresh_configs():
+        NAMES.replace_all(everything)
 
 
 @pytest.fixture

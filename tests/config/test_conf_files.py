@@ -52,12 +52,17 @@ def test_errors_name_file_and_line_of_the_conf(write_conf):
 
 
 def test_failed_conf_configures_nothing_and_can_be_loaded_again(write_conf, nothing_configured):
-    path = write_conf("typo.py", IMPORT + "define_config('n', 1)\nconfig('drive', speed=2)\nconfig('drive', gaer=3)\n")
+    path = write_conf(
+        "typo.py",
+        IMPORT
+        + "define_config('n', 1)\nconfig('drive', speed=2)\n@configurable\ndef f(): pass\nconfig('drive', gaer=3)\n",
+    )
     with pytest.raises(UnknownNameError):
         load_config(path)
     assert nothing_configured.settings == {}
     assert nothing_configured.conf_files == {}
     assert "rein_conf.typo" not in sys.modules
+    assert list(nothing_configured.conf_names) == []
     write_conf("typo.py", IMPORT + "define_config('n', 1)\nconfig('drive', speed=2)\nconfig('drive', gear=3)\n")
     load_config(path)
     assert drive() == (2, 3, None)
