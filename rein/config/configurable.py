@@ -117,7 +117,8 @@ def _wrap(function: Callable[..., Any], entry: Configurable) -> Callable[..., An
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         configs = active.configs
-        plan = configs.plans.get((entry, len(args), *kwargs))
+        shape = (entry, len(args), *kwargs) if kwargs else (entry, len(args))
+        plan = configs.plans.get(shape)
         if plan is None:
             plan = configs.plan(entry, len(args), tuple(kwargs))
         if plan.adds:

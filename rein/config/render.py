@@ -163,7 +163,7 @@ def _render(configs: Configs, header: str, pairs: list[tuple[str, Any]]) -> str:
     lines += [*defined, ""] if defined else []
     lines += ["config(", "    {", *given, "    }", ")"] if given else []
     if comments:
-        lines += ["", "# Used too, but not expressible here:", *comments]
+        lines += ["", "# These belong here too, but have no Python expression:", *comments]
     return "\n".join(lines) + "\n"
 
 
