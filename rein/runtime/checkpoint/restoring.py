@@ -1,5 +1,6 @@
 """Loaded states in the shape of live ones: NamedTuples and dataclasses again instead of dicts."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -30,13 +31,18 @@ def _restore(template: Any, loaded: Any, path: str) -> Any:
         current = {f.name: getattr(template, f.name) for f in dataclasses.fields(template)}
         return dataclasses.replace(template, **_fields(current, loaded, path))
     if isinstance(template, dict):
-        values = _fields(template, loaded, path)
-        return values if type(template) is dict else type(template)(values)
+        restored = copy.copy(template)
+        restored.update(_fields(template, loaded, path))
+        return restored
     if isinstance(template, list | tuple):
         if not isinstance(loaded, list | tuple) or len(loaded) != len(template):
             raise ValueError(f"{path} should be {len(template)} items, but the checkpoint has {_describe(loaded)}")
         items = [_restore(t, v, f"{path}.{i}") for i, (t, v) in enumerate(zip(template, loaded, strict=True))]
         return tuple(items) if isinstance(template, tuple) else items
+    if isinstance(loaded, dict | list | tuple):
+        raise ValueError(
+            f"{path} should be a single {type(template).__name__}, but the checkpoint has {_describe(loaded)}"
+        )
     return loaded
 
 

@@ -35,6 +35,7 @@ MAX_HEADER_BYTES = 100_000_000
 """Longest header, the same bound as in the safetensors library."""
 PIECE_BYTES = 16 << 20
 """Tensors are copied (when they must be), hashed and written in pieces of at most this size."""
+_ALIGNMENT = 64
 KEEP_MAPPED_BYTES = 64 << 20
 """A larger tensor of a memory-mapped file stays mapped; smaller ones are copied out of it."""
 
@@ -71,9 +72,7 @@ def encode_file(tensors: Mapping[str, Tensor | Array]) -> Iterator[Buffer]:
 
 
 def _element_bytes(value: Tensor | Array) -> int:
-    storage = storage_of(value)
-    assert storage is not None
-    return CODE_BYTES[storage.code]
+    return value.element_size() if isinstance(value, Tensor) else value.itemsize
 
 
 def _header(ordered: list[tuple[str, Tensor | Array]]) -> bytes:
@@ -87,7 +86,7 @@ def _header(ordered: list[tuple[str, Tensor | Array]]) -> bytes:
         header[name] = {"dtype": storage.code, "shape": shape, "data_offsets": [position, end]}
         position = end
     text = strict_json.dump(header)
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % _ALIGNMENT)
     if len(text) > MAX_HEADER_BYTES:
         raise ValueError(
             f"{len(ordered)} tensors need a header of {len(text)} bytes, more than the "
@@ -100,8 +99,7 @@ def _header(ordered: list[tuple[str, Tensor | Array]]) -> bytes:
 def _pieces(value: Tensor | Array) -> Iterator[memoryview]:
     """The elements of `value` in row-major order, as little-endian bytes."""
     row_count = value.shape[0] if value.ndim else 1
-    item_bytes = value.element_size() if isinstance(value, Tensor) else value.itemsize
-    total = math.prod(value.shape) * item_bytes
+    total = math.prod(value.shape) * _element_bytes(value)
     if total == 0:
         return
     if total <= PIECE_BYTES or value.ndim == 0:
@@ -165,25 +163,34 @@ class TensorFile:
         with _refusing_impossible(self._what, name):
             if entry.begin == entry.end:
                 return torch.empty(shape, dtype=kind)
-            flat = torch.frombuffer(
+            raw = torch.frombuffer(
                 self._source,
-                dtype=kind,
-                count=math.prod(shape),
+                dtype=torch.uint8,
+                count=entry.end - entry.begin,
                 offset=self._data_start + entry.begin,
             )
-            view = flat.reshape(shape)
-            return view if self._stays_mapped(entry) else view.clone()
+            # Torch reads complex numbers with instructions that fault on unaligned memory.
+            if not self._stays_mapped(entry) or raw.data_ptr() % kind.itemsize:
+                raw = raw.clone()
+            if kind is torch.bool and raw.max() > 1:
+                raise ValueError("its bools are neither 0 nor 1")
+            return raw.view(kind).reshape(shape)
 
     def _make_array(self, name: str, dtype: str) -> Array:
         entry, shape = self._find(name, NUMPY_STORAGE.get(dtype), dtype)
         kind = numpy_dtype(dtype)
         with _refusing_impossible(self._what, name):
+            if entry.begin == entry.end:
+                return np.empty(shape, dtype=kind)
             flat = np.frombuffer(
                 self._source,
                 dtype=kind.newbyteorder("<"),
                 count=math.prod(shape),
-                offset=self._data_start + entry.begin if entry.end > entry.begin else 0,
+                offset=self._data_start + entry.begin,
             )
+            if kind.kind == "b" and flat.view(np.uint8).max() > 1:
+                # Numpy counts true elements by adding bytes, and then writes that many.
+                raise ValueError("its bools are neither 0 nor 1")
             view: Array = flat.reshape(shape)
             if kind.byteorder == ">":
                 return view.astype(kind)
