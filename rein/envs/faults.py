@@ -1,0 +1,105 @@
+"""What can go wrong in a world, who is told, and when a run stops because of it.
+
+A fault is one of: the world raised, returned something that its spaces forbid (wrong shape, wrong dtype, NaN), hung, or
+died with its worker process. By default the world is made anew, its episode is marked as truncated and the fault is
+counted; a strict policy stops at the first one.
+"""
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["EnvironmentFaultError", "Fault", "FaultLog", "FaultPolicy"]
+
+logger = logging.getLogger("rein.envs")
+
+KINDS = ("raised", "invalid", "hung", "died")
+
+
+class Fault(NamedTuple):
+    """One thing that went wrong."""
+
+    env_id: int
+    """Row of the environment in the batch."""
+    step: int
+    """Number of the batched step at which it happened, counted from the creation of the batch."""
+    kind: str
+    """"raised", "invalid", "hung" or "died"."""
+    message: str
+    """Why, with the end of the traceback where there is one."""
+
+    def __str__(self) -> str:
+        return f"environment {self.env_id} {self.kind} at step {self.step}: {self.message}"
+
+
+class EnvironmentFaultError(RuntimeError):
+    """A fault that ends the run: the policy is strict, or the world has been restarted too often."""
+
+    def __init__(self, fault: Fault, reason: str = "") -> None:
+        super().__init__(f"{fault}\n{reason}" if reason else str(fault))
+        self.fault = fault
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.fault,))
+
+
+@dataclass(frozen=True)
+class FaultPolicy:
+    """How much a run endures.
+
+    Attributes:
+        strict: stop at the first fault.
+        max_restarts: how often one environment of the batch may be made anew before the run stops.
+        step_timeout: seconds that a worker may take for one batched step (or reset) before it counts as hung.
+        start_timeout: seconds that a worker may take to make its environments.
+    """
+
+    strict: bool = False
+    max_restarts: int = 10
+    step_timeout: float = 60.0
+    start_timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        if self.max_restarts < 0:
+            raise ValueError(f"max_restarts is {self.max_restarts}: give 0 or more")
+        for name in ("step_timeout", "start_timeout"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: give a positive number of seconds")
+
+
+class FaultLog:
+    """Counts the faults of a batch and decides when they are too many."""
+
+    def __init__(self, policy: FaultPolicy, batch_size: int, announce: bool = True) -> None:
+        """Starts without faults.
+
+        Args:
+            policy: what to endure.
+            batch_size: number of environments.
+            announce: whether to log a warning for each fault.
+        """
+        self.policy = policy
+        self._announce = announce
+        self.counts: NDArray[np.int64] = np.zeros(batch_size, dtype=np.int64)
+        """[B] faults of each environment so far."""
+        self.recent: deque[Fault] = deque(maxlen=100)
+        """The last faults, oldest first."""
+
+    def add(self, fault: Fault) -> None:
+        """Counts a fault; raises `EnvironmentFaultError` where the policy does not endure it."""
+        self.counts[fault.env_id] += 1
+        self.recent.append(fault)
+        if self.policy.strict:
+            raise EnvironmentFaultError(fault, "Stopped because the fault policy is strict.")
+        if self.counts[fault.env_id] > self.policy.max_restarts:
+            raise EnvironmentFaultError(
+                fault,
+                f"This is fault number {self.counts[fault.env_id]} of this environment, more than "
+                f"max_restarts={self.policy.max_restarts} allows.",
+            )
+        if self._announce:
+            logger.warning("%s\nThe environment is made anew and its episode counts as truncated.", fault)

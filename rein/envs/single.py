@@ -1,0 +1,113 @@
+"""Making one Gymnasium world: from a name or a function, wrapped, seeded, and described."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
+
+from rein.envs.shared_block import BatchSpaces
+
+__all__ = ["EnvFactory", "describe", "row_seed"]
+
+logger = logging.getLogger("rein.envs")
+
+EnvSource = str | Callable[..., gym.Env[Any, Any]]
+
+
+def row_seed(seed: int, row: int, restart: int = 0) -> int:
+    """The seed of environment `row` after `restart` restarts, in a batch seeded with `seed`; 32 bits."""
+    key = (row, restart) if restart else (row,)
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1)[0])
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Makes the worlds of a batch; travels to worker processes.
+
+    Attributes:
+        source: a name that `rein.envs.suites.load` knows (any Gymnasium id among them), or a function that returns a
+            `gymnasium.Env`.
+        wrappers: applied in order to each world; each takes and returns a `gymnasium.Env`.
+        kwargs: passed to the function or to the suite.
+    """
+
+    source: EnvSource
+    wrappers: tuple[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]], ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> gym.Env[Any, Any]:
+        """A new world, not yet reset."""
+        if isinstance(self.source, str):
+            from rein.envs import suites
+
+            env = suites.load(self.source, **self.kwargs)
+        else:
+            env = self.source(**self.kwargs)
+        env = _without_order_check(env)
+        for wrapper in self.wrappers:
+            env = wrapper(env)
+        if not isinstance(env, gym.Env):
+            raise TypeError(f"{self.name} gave {type(env).__name__}: a world must be a gymnasium.Env")
+        return env
+
+    @property
+    def name(self) -> str:
+        """What to call the world in messages."""
+        if isinstance(self.source, str):
+            return self.source
+        return getattr(self.source, "__qualname__", None) or repr(self.source)
+
+
+def _without_order_check(env: Any) -> Any:
+    """Drops the check that `reset` comes before `step` from the usual stack: the batch always resets first."""
+    if type(env) is TimeLimit and type(env.env) is OrderEnforcing:
+        env.env = env.env.env
+    return env
+
+
+def attribute(env: gym.Env[Any, Any], name: str) -> Any:
+    """`name` of the outermost layer of `env` that has it; None if none has."""
+    try:
+        return env.get_wrapper_attr(name)
+    except AttributeError:
+        return None
+
+
+def describe(env: gym.Env[Any, Any]) -> BatchSpaces:
+    """What `env` takes and gives, from its spaces and its optional attributes.
+
+    Optional attributes: `reward_space` (Box of shape [D], for vector rewards), `env_info_space` (Dict of numbers found in
+    `info`), `num_tasks` and `task_names`.
+    """
+    reward_space = attribute(env, "reward_space")
+    reward_dim = None
+    if reward_space is not None and reward_space.shape != ():
+        if not isinstance(reward_space, spaces.Box) or len(reward_space.shape) != 1:
+            raise ValueError(f"reward_space is {reward_space}: give a Box of shape () or (D,)")
+        reward_dim = int(reward_space.shape[0])
+    info_space = attribute(env, "env_info_space")
+    if info_space is not None and not isinstance(info_space, spaces.Dict):
+        raise ValueError(f"env_info_space is {info_space}: give a gymnasium.spaces.Dict of numbers found in info")
+    names = attribute(env, "task_names")
+    num_tasks = attribute(env, "num_tasks")
+    return BatchSpaces(
+        observation=env.observation_space,
+        action=env.action_space,
+        reward_dim=reward_dim,
+        env_info=info_space,
+        num_tasks=None if num_tasks is None else int(num_tasks),
+        task_names=None if names is None else tuple(names),
+    )
+
+
+def close_quietly(env: gym.Env[Any, Any]) -> None:
+    """Closes a world that has already failed; what that raises is only logged."""
+    try:
+        env.close()
+    except Exception as error:
+        logger.debug("closing a failed environment raised %r", error)
