@@ -1,0 +1,40 @@
+"""A number that is saved with a module but never leaves the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+
+class HostScalar(nn.Module):
+    """One number in the state of a module.
+
+    It stays in host memory and keeps its dtype when the module moves, so that reading it never waits for a GPU.
+    """
+
+    _number: Tensor
+
+    def __init__(self, initial: int | float):
+        """Holds a number.
+
+        Args:
+            initial: an int is kept as int64, a float in double precision.
+        """
+        super().__init__()
+        dtype = torch.int64 if isinstance(initial, int) else torch.float64
+        self.register_buffer("_number", torch.tensor(initial, dtype=dtype, device="cpu"))
+
+    @property
+    def value(self) -> Any:
+        """The number, as a Python int or float."""
+        return self._number.item()
+
+    @value.setter
+    def value(self, number: int | float) -> None:
+        self._number.fill_(number)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        return self
