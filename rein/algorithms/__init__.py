@@ -1,0 +1,1 @@
+"""Algorithms, by family; families do not import each other."""

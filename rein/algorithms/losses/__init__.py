@@ -1,0 +1,8 @@
+"""Losses that several families share."""
+
+from rein.algorithms.losses.actor_critic_loss import ActorCriticLoss
+from rein.algorithms.losses.one_step_loss import OneStepTDLoss, OneStepTDQRLoss
+from rein.algorithms.losses.ppo_loss import PPOLoss
+from rein.algorithms.losses.td_loss import TDLoss, TDQRLoss
+
+__all__ = ["ActorCriticLoss", "OneStepTDLoss", "OneStepTDQRLoss", "PPOLoss", "TDLoss", "TDQRLoss"]

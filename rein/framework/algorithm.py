@@ -1,0 +1,414 @@
+"""`Algorithm`: a facade over the small modules of this package.
+
+Optimizers are bound in `optimizer_binding`, state is saved by `module_state`, gradient steps are made in `update`, and
+the way from collected data to updates is in `learning` and `minibatch`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from rein import nest
+from rein.config import configurable
+from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
+from rein.framework import learning, module_state, optimizer_binding, update
+from rein.framework.interface import AlgorithmInterface
+from rein.framework.module_state import IncompatibleKeys
+from rein.framework.optimizer_binding import OptimizerBinding
+from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
+from rein.replay import ReplayBuffer
+
+
+@configurable
+class Algorithm(AlgorithmInterface):
+    """Base of all algorithms.
+
+    Every parameter below an algorithm is optimized by the innermost optimizer that claims it: one added with
+    `add_optimizer`, or the default one of the algorithm it belongs to or of the nearest ancestor that has one.
+    """
+
+    def __init__(
+        self,
+        train_state_spec: Nest = (),
+        rollout_state_spec: Nest | None = None,
+        predict_state_spec: Nest | None = None,
+        is_on_policy: bool | None = None,
+        optimizer: Any | None = None,
+        checkpoint: str | None = None,
+        config: TrainerConfig | None = None,
+        debug_summaries: bool = False,
+        name: str = "Algorithm",
+    ) -> None:
+        """Makes the base of an algorithm.
+
+        Args:
+            train_state_spec: specs of the recurrent state of `train_step`.
+            rollout_state_spec: specs of the recurrent state of `rollout_step`; None is `train_state_spec`.
+            predict_state_spec: specs of the recurrent state of `predict_step`; None is `rollout_state_spec`.
+            is_on_policy: whether it trains on the rollout itself; None leaves it to the parent.
+            optimizer: default optimizer, without parameters.
+            checkpoint: ``"prefix@path"`` to load the parameters from.
+            config: settings of the run, for an algorithm that trains by itself.
+            debug_summaries: write more summaries.
+            name: name in summaries.
+        """
+        super().__init__()
+        self._train_state_spec = train_state_spec
+        self._rollout_state_spec = train_state_spec if rollout_state_spec is None else rollout_state_spec
+        self._predict_state_spec = self._rollout_state_spec if predict_state_spec is None else predict_state_spec
+        self._is_on_policy: bool | None = None
+        self.optimizer_binding = OptimizerBinding(optimizer)
+        self._checkpoint = checkpoint
+        self._pre_loaded = False
+        self._config = config
+        self._debug_summaries = debug_summaries
+        self._name = name
+        self._path = ""
+        self._force_params_visible_to_parent = False
+        self._replay_buffer: ReplayBuffer | None = None
+        self._replay_buffer_args: tuple[int, int, bool] | None = None
+        self._rollout_info_spec: Nest = None
+        self._train_info_spec: Nest = None
+        self._experience_spec: Nest = None
+        self._processed_experience_spec: Nest = None
+        if is_on_policy is not None:
+            self.set_on_policy(is_on_policy)
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        """Name in summaries."""
+        return self._name
+
+    @property
+    def path(self) -> str:
+        """Dotted path from the root algorithm to this one, into `rollout_info` and `state`; "" for the root."""
+        return self._path
+
+    def set_path(self, path: str) -> None:
+        """Sets `path`; an algorithm with sub-algorithms overrides this to tell them theirs."""
+        self._path = path
+
+    @property
+    def on_policy(self) -> bool | None:
+        """Whether it trains on the rollout itself; None if not decided."""
+        return self._is_on_policy
+
+    def set_on_policy(self, is_on_policy: bool) -> None:
+        """Decides whether this algorithm trains on the rollout itself."""
+        fixed = self.on_policy
+        if fixed is not None and fixed != is_on_policy:
+            kind = "on-policy" if fixed else "off-policy"
+            raise ValueError(f"{self.name} is {kind} and cannot be used in a composition that is not")
+        self._is_on_policy = is_on_policy
+
+    @property
+    def train_state_spec(self) -> Nest:
+        """Specs of the recurrent state of `train_step`."""
+        return self._train_state_spec
+
+    @property
+    def rollout_state_spec(self) -> Nest:
+        """Specs of the recurrent state of `rollout_step`."""
+        return self._rollout_state_spec
+
+    @property
+    def predict_state_spec(self) -> Nest:
+        """Specs of the recurrent state of `predict_step`."""
+        return self._predict_state_spec
+
+    def convert_train_state_to_predict_state(self, state: Nest) -> Nest:
+        """The part of a state of `train_step` that `predict_step` needs."""
+        nest.assert_same_structure(self._train_state_spec, self._predict_state_spec)
+        return state
+
+    @property
+    def rollout_info_spec(self) -> Nest:
+        """Specs of `AlgStep.info` of `rollout_step`, distributions included; known after the first rollout step."""
+        return self._rollout_info_spec
+
+    @property
+    def train_info_spec(self) -> Nest:
+        """Specs of `AlgStep.info` of `train_step`; known after the first training step."""
+        return self._train_info_spec
+
+    @property
+    def experience_spec(self) -> Nest:
+        """Specs of what the replay buffer stores; known after the first rollout step."""
+        return self._experience_spec
+
+    @property
+    def processed_experience_spec(self) -> Nest:
+        """Specs of what `preprocess_experience` returns; known after the first update."""
+        return self._processed_experience_spec
+
+    @property
+    def has_offline(self) -> bool:
+        """Whether there is offline data to train on."""
+        return False
+
+    @property
+    def use_rollout_state(self) -> bool:
+        """Whether recurrent states for training are taken from the rollout."""
+        return self._config is not None and self._config.use_rollout_state
+
+    def need_full_rollout_state(self) -> bool:
+        """Whether `rollout_step` must return all of the state that `train_step` needs."""
+        return bool(self._train_state_spec != () and self.use_rollout_state)
+
+    def forward(self, *input: Any) -> Any:
+        """Not used: call `predict_step`, `rollout_step` or `train_step`."""
+        raise RuntimeError(f"call predict_step, rollout_step or train_step of {self.name} instead of calling it")
+
+    # Parameters.
+
+    @property
+    def default_optimizer(self) -> Any | None:
+        """The default optimizer of this algorithm."""
+        return self.optimizer_binding.default
+
+    def add_optimizer(self, optimizer: Any, modules_and_params: Iterable[nn.Module | Parameter]) -> None:
+        """Gives some of the attributes of this algorithm an optimizer of their own.
+
+        Args:
+            optimizer: an optimizer without parameters.
+            modules_and_params: modules and parameters that are attributes of this algorithm.
+        """
+        self.optimizer_binding.add(optimizer, modules_and_params)
+
+    def optimizers(self, recurse: bool = True, include_ignored_attributes: bool = False) -> list[Any]:
+        """The optimizers of this algorithm, with their parameters.
+
+        Args:
+            recurse: those of sub-algorithms too.
+            include_ignored_attributes: those of attributes that this algorithm does not train too.
+        """
+        self._bind_optimizers()
+        return optimizer_binding.optimizers(self, recurse, include_ignored_attributes)
+
+    def get_optimizer_info(self) -> str:
+        """JSON text that names the parameters of each optimizer, those without one under "None"."""
+        self._bind_optimizers()
+        return optimizer_binding.optimizer_info(self)
+
+    def get_unoptimized_parameter_info(self) -> str:
+        """Names of all trainable parameters that no optimizer handles, one per line."""
+        self._bind_optimizers()
+        return optimizer_binding.unoptimized_parameter_info(self)
+
+    def get_param_name(self, param: Parameter) -> str | None:
+        """The dotted name of a parameter, or None if this algorithm does not have it."""
+        return optimizer_binding.parameter_name(self, param)
+
+    @property
+    def force_params_visible_to_parent(self) -> bool:
+        """Whether the parent's optimizer handles parameters that this algorithm's optimizers handle already."""
+        return self._force_params_visible_to_parent
+
+    @force_params_visible_to_parent.setter
+    def force_params_visible_to_parent(self, flag: bool) -> None:
+        self._force_params_visible_to_parent = flag
+
+    def _trainable_attributes_to_ignore(self) -> list[str]:
+        """Attributes that no optimizer of this algorithm or its parents trains, such as target networks."""
+        return []
+
+    def _bind_optimizers(self) -> None:
+        if not self.optimizer_binding.is_bound:
+            optimizer_binding.bind(self)
+
+    def compute_paras_statistics(self) -> dict[str, NDArray]:
+        """L1 norm, L2 norm, mean and standard deviation of each parameter, to compare replicas."""
+        statistics = {}
+        for name, param in self.named_parameters():
+            value = param.detach().double()
+            numbers = [value.abs().sum(), value.norm(), value.mean(), value.std(unbiased=False)]
+            statistics[name] = np.array([number.item() for number in numbers])
+        return statistics
+
+    def activate_ddp(self, rank: int) -> None:
+        """Wraps training for several processes; single-machine training with `rein.distributed` needs no wrapper."""
+        raise NotImplementedError(
+            "training with DistributedDataParallel is not available: use the distributed schemes instead"
+        )
+
+    # State.
+
+    def state_dict(  # type: ignore[override]
+        self,
+        destination: "OrderedDict[str, Any] | None" = None,
+        prefix: str = "",
+        visited: set[int] | None = None,
+    ) -> "OrderedDict[str, Any]":
+        """Parameters, buffers and optimizer states of the tree below, each once.
+
+        Args:
+            destination: filled and returned, if given.
+            prefix: put in front of every key.
+            visited: ids of objects that are saved already.
+        """
+        self._bind_optimizers()
+        return module_state.collect(
+            self, OrderedDict() if destination is None else destination, prefix, set() if visited is None else visited
+        )
+
+    def load_state_dict(  # type: ignore[override]
+        self, state_dict: Mapping[str, Any], strict: bool = True, skip_preloded: bool = True
+    ) -> IncompatibleKeys:
+        """Restores what `state_dict` returned.
+
+        Args:
+            state_dict: from an algorithm that was built alike.
+            strict: raise if keys are missing or unexpected.
+            skip_preloded: leave sub-algorithms alone that loaded a checkpoint of their own.
+        """
+        self._bind_optimizers()
+        return module_state.restore(self, dict(state_dict), strict, skip_preloded)
+
+    @property
+    def pre_loaded(self) -> bool:
+        """Whether this algorithm loaded the checkpoint that it was constructed with."""
+        return self._pre_loaded
+
+    def preload_checkpoints(self) -> None:
+        """Loads the checkpoints named at the construction of this algorithm and of those below it."""
+        for module in self.modules():
+            if isinstance(module, Algorithm) and module._checkpoint is not None and not module._pre_loaded:
+                module._preload(module._checkpoint)
+
+    def _preload(self, checkpoint: str) -> None:
+        from rein.runtime.checkpoint import load_partial
+
+        state = load_partial(checkpoint)
+        self.load_state_dict(module_state.without_optimizers(state), strict=False)
+        self._pre_loaded = True
+
+    # Collecting.
+
+    def transform_timestep(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
+        """Applies the data transformer of the run to a time step from the environment.
+
+        Args:
+            time_step: [B, ...].
+            state: state of the transformer.
+        """
+        transformer = self._config.data_transformer if self._config is not None else None
+        if transformer is None:
+            return time_step, state
+        return transformer.transform_timestep(time_step, state)
+
+    def transform_experience(self, experience: Experience) -> Experience:
+        """Applies the data transformer of the run to replayed experience, with `batch_info` and `replay_buffer` set."""
+        transformer = self._config.data_transformer if self._config is not None else None
+        return experience if transformer is None else transformer.transform_experience(experience)
+
+    def set_replay_buffer(self, num_envs: int, max_length: int, prioritized_sampling: bool = False) -> None:
+        """Gives this algorithm a replay buffer, made when the first experience shows what it holds.
+
+        Args:
+            num_envs: environments that it stores.
+            max_length: steps of each environment that it holds.
+            prioritized_sampling: sample by priority.
+        """
+        self._replay_buffer_args = (num_envs, max_length, prioritized_sampling)
+
+    def observe_for_replay(self, exp: Experience) -> None:
+        """Stores a step of every environment, [B, ...], in the replay buffer."""
+        learning.observe_for_replay(self, exp)
+
+    def observe_for_metrics(self, time_step: TimeStep) -> None:
+        """Feeds a time step to the metrics; only RL algorithms have some."""
+
+    # Learning.
+
+    def calc_loss(self, info: Nest) -> LossInfo:
+        """Returns `info` if it is a `LossInfo` already; other algorithms override this."""
+        if not isinstance(info, LossInfo):
+            raise NotImplementedError(
+                f"{type(self).__name__} gets {type(info).__name__} as info: define calc_loss(), or return a LossInfo as "
+                "the info of train_step() and rollout_step()"
+            )
+        return info
+
+    def update_with_gradient(
+        self,
+        loss_info: LossInfo,
+        valid_masks: Tensor | None = None,
+        weight: float = 1.0,
+        batch_info: BatchInfo | None = None,
+    ) -> tuple[LossInfo, list[tuple[str, Parameter]]]:
+        """Makes one step of every optimizer.
+
+        Args:
+            loss_info: losses [T, B], and `scalar_loss`.
+            valid_masks: [T, B], 0 for steps that do not count.
+            weight: factor of the loss.
+            batch_info: where the batch came from; its importance weights weigh the loss.
+
+        Returns:
+            The losses averaged to scalars, and the names and parameters that were updated.
+        """
+        return update.update_with_gradient(self, loss_info, valid_masks, weight, batch_info)
+
+    def train_from_unroll(self, experience: Experience, train_info: Nest) -> int:
+        """Updates from a rollout, [T, B, ...]; returns the number of samples trained on."""
+        return learning.train_from_unroll(self, experience, train_info)
+
+    def train_from_replay_buffer(self, update_global_counter: bool = False) -> int:
+        """Updates from the replay buffer as the settings say; returns the number of samples trained on.
+
+        Args:
+            update_global_counter: whether minibatches may count for summaries; the root algorithm's only.
+        """
+        return learning.train_from_replay_buffer(self, update_global_counter)
+
+    def summarize_train(
+        self,
+        experience: Nest,
+        train_info: Nest,
+        loss_info: LossInfo,
+        params: list[tuple[str, Parameter]] | None,
+    ) -> None:
+        """Writes summaries of an update: losses, and with the settings gradients and parameters."""
+        update.summarize(self._name, loss_info, params, self._config)
+
+
+@configurable
+class Loss(Algorithm):
+    """An algorithm whose input is a loss; for containers."""
+
+    def __init__(self, loss_weight: float = 1.0, name: str = "LossAlg") -> None:
+        """Makes the loss.
+
+        Args:
+            loss_weight: factor of the loss.
+            name: name in summaries.
+        """
+        super().__init__(name=name)
+        self._loss_weight = loss_weight
+
+    def predict_step(self, inputs: Nest, state: Nest = ()) -> AlgStep:
+        """Returns nothing: there is no loss in evaluation."""
+        return AlgStep()
+
+    def rollout_step(self, inputs: Nest, state: Nest = ()) -> AlgStep:
+        """Keeps `inputs` for `calc_loss`, where it is used on-policy."""
+        return AlgStep(info=inputs) if self.on_policy else AlgStep()
+
+    def train_step(self, inputs: Nest, state: Nest = (), rollout_info: Nest = ()) -> AlgStep:
+        """Keeps `inputs` for `calc_loss`."""
+        return AlgStep(info=inputs)
+
+    def calc_loss(self, info: Nest) -> LossInfo:
+        """The weighted loss, [T, B]; `info` is a tensor [T, B, ...] or a `LossInfo`."""
+        if isinstance(info, LossInfo):
+            return nest.map_structure(lambda loss: self._loss_weight * loss, info)
+        loss = info.flatten(2).mean(2) if info.ndim > 2 else info
+        return LossInfo(loss=self._loss_weight * loss, extra=loss)

@@ -1,0 +1,99 @@
+"""Hybrid training: updates that mix a saved buffer with the replay buffer of the run."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from rein import nest
+from rein.data_structures import Experience, LossInfo
+from rein.framework import learning, minibatch
+from rein.nest import Nest
+from rein.replay import ReplayBuffer
+from rein.runtime import summary
+
+if TYPE_CHECKING:
+    from rein.framework.rl_algorithm import RLAlgorithm
+
+
+class OfflineData:
+    """Saved buffers, and how far training on them has come."""
+
+    def __init__(self, buffers: Sequence[ReplayBuffer], start_after: int, online_every: int) -> None:
+        """Mixes offline updates with online ones.
+
+        Args:
+            buffers: the saved data; each update samples from one of them in turn.
+            start_after: updates on offline data before online training starts.
+            online_every: updates on offline data per online one.
+        """
+        self._buffers = list(buffers)
+        self._start_after = start_after
+        self._online_every = max(1, online_every)
+        self.num_updates = 0
+
+    @classmethod
+    def load(cls, algorithm: "RLAlgorithm", untransformed_observation_spec: Nest) -> "OfflineData":
+        """Loads the buffers that the settings name, and checks that they fit."""
+        from rein.replay.files import load_replay_buffer
+
+        config = algorithm._require_config()
+        if config.offline_buffer_dir is None:
+            raise ValueError("offline_buffer_dir is not set: there is no offline data to load")
+        names = config.offline_buffer_dir
+        directories = [names] if isinstance(names, str) else list(names)
+        buffers = [load_replay_buffer(path, max_length=config.offline_buffer_length) for path in directories]
+        for path, buffer in zip(directories, buffers, strict=True):
+            found = nest.get_field(buffer.data_spec, "time_step.observation")
+            if nest.flatten(found) != nest.flatten(untransformed_observation_spec):
+                raise ValueError(
+                    f"the buffer in {path} holds observations {found}, the environment gives "
+                    f"{untransformed_observation_spec}"
+                )
+        return cls(buffers, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
+
+    @property
+    def online_training_has_started(self) -> bool:
+        """Whether enough updates were made on offline data alone."""
+        return self.num_updates >= self._start_after
+
+    def train(self, algorithm: "RLAlgorithm") -> int:
+        """The updates of one iteration, each on offline data and, in turn, on the replay buffer too."""
+        config = algorithm._require_config()
+        if config.mini_batch_size is None:
+            raise ValueError("mini_batch_size is None: set it to the number of sequences to sample per update")
+        length = config.mini_batch_length or int(config.unroll_length)
+        trained = 0
+        for _ in range(config.num_updates_per_train_iter):
+            pre_train = not self.online_training_has_started
+            offline = self._buffers[self.num_updates % len(self._buffers)]
+            batches = [_loss(algorithm, offline, config.mini_batch_size, length, True, pre_train)]
+            online = algorithm.replay_buffer
+            if not pre_train and self.num_updates % self._online_every == 0 and online is not None:
+                batches.append(_loss(algorithm, online, config.mini_batch_size, length, False, False))
+            loss_info = learning.total_loss([(loss, mask) for loss, mask, _, _ in batches])
+            loss_info, params = algorithm.update_with_gradient(loss_info)
+            for _, mask, experience, info in batches:
+                algorithm.after_update(experience.time_step, info)
+                trained += mask.numel()
+            self.num_updates += 1
+            if summary.should_record_summaries():
+                algorithm.summarize_train(batches[0][2], batches[0][3], loss_info, params)
+        return trained
+
+
+def _loss(
+    algorithm: "RLAlgorithm", buffer: ReplayBuffer, size: int, length: int, is_offline: bool, pre_train: bool
+) -> tuple[LossInfo, Tensor, Experience, Nest]:
+    """Loss, mask [T, B], experience and info of a batch sampled from `buffer`."""
+    data, batch_info = buffer.get_batch(size, length)
+    experience = learning.from_buffer(algorithm, buffer, data, batch_info)
+    if is_offline:
+        info = learning.train_info(algorithm, experience, partial(algorithm.train_step_offline, pre_train=pre_train))
+        loss_info = algorithm.calc_loss_offline(info, pre_train)
+    else:
+        info = learning.train_info(algorithm, experience, algorithm.train_step)
+        loss_info = algorithm.calc_loss(info)
+    turned = experience._replace(time_step=minibatch.time_major(experience.time_step))
+    return loss_info, learning.valid_masks(turned.step_type), turned, info

@@ -1,0 +1,329 @@
+"""`RLAlgorithm`: an algorithm that acts in an environment and learns from what happens."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rein import nest
+from rein.config import configurable
+from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
+from rein.distributions import map_params
+from rein.envs import Environment
+from rein.envs.metrics import EpisodeMetrics
+from rein.framework import learning, update
+from rein.framework.algorithm import Algorithm
+from rein.framework.hybrid import OfflineData
+from rein.framework.rollout import Rollout
+from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
+from rein.replay import ReplayBuffer
+from rein.runtime import summary
+from rein.runtime.timers import timer
+from rein.specs import TensorSpec
+
+
+def adjust_replay_buffer_length(config: TrainerConfig, num_earliest_frames_ignored: int = 0) -> int:
+    """Steps that the replay buffer must hold of each environment.
+
+    Training on the whole buffer without clearing it keeps one rollout and the step before it, whose successor is only
+    known now; frames that a transformer needs from before come on top.
+
+    Args:
+        config: settings of the run.
+        num_earliest_frames_ignored: steps at the old end that are only looked back at.
+    """
+    if not config.whole_replay_buffer_training:
+        return config.replay_buffer_length
+    if config.clear_replay_buffer:
+        return max(config.replay_buffer_length, math.ceil(config.unroll_length))
+    return math.ceil(config.unroll_length) + 1 + num_earliest_frames_ignored
+
+
+@configurable
+class RLAlgorithm(Algorithm):
+    """Base of algorithms that act.
+
+    `train_iter` is one iteration: a rollout, then updates. On-policy algorithms learn from the rollout by `calc_loss` of
+    `rollout_step`'s infos; off-policy ones by `train_step` from a buffer, or from the fresh rollout if the settings say
+    that the whole buffer is trained on and then cleared.
+    """
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        train_state_spec: Nest,
+        reward_spec: TensorSpec = TensorSpec(()),
+        predict_state_spec: Nest | None = None,
+        rollout_state_spec: Nest | None = None,
+        is_on_policy: bool | None = None,
+        reward_weights: Sequence[float] | None = None,
+        env: Environment | None = None,
+        config: TrainerConfig | None = None,
+        optimizer: Any | None = None,
+        checkpoint: str | None = None,
+        is_eval: bool = False,
+        overwrite_policy_output: bool = False,
+        debug_summaries: bool = False,
+        name: str = "RLAlgorithm",
+    ) -> None:
+        """Makes the base of an RL algorithm.
+
+        Args:
+            observation_spec: specs of the (transformed) observation.
+            action_spec: bounded specs of the action.
+            train_state_spec: specs of the recurrent state of `train_step`.
+            reward_spec: a scalar, or a vector for several rewards.
+            predict_state_spec: specs of the recurrent state of `predict_step`; None is `rollout_state_spec`.
+            rollout_state_spec: specs of the recurrent state of `rollout_step`; None is `train_state_spec`.
+            is_on_policy: whether it trains on the rollout itself.
+            reward_weights: weights of the dimensions of a vector reward; None sums them.
+            env: batched environment; given to the root algorithm only.
+            config: settings of the run; given to the root algorithm only.
+            optimizer: default optimizer.
+            checkpoint: ``"prefix@path"`` to load the parameters from.
+            is_eval: built to act only; parts that only learning needs may be left out.
+            overwrite_policy_output: take as action what the environment reports it did.
+            debug_summaries: write more summaries.
+            name: name in summaries.
+        """
+        super().__init__(
+            train_state_spec=train_state_spec,
+            rollout_state_spec=rollout_state_spec,
+            predict_state_spec=predict_state_spec,
+            is_on_policy=is_on_policy,
+            optimizer=optimizer,
+            checkpoint=checkpoint,
+            config=config,
+            debug_summaries=debug_summaries,
+            name=name,
+        )
+        self._observation_spec = observation_spec
+        self._action_spec = action_spec
+        self._reward_spec = reward_spec
+        self._is_eval = is_eval
+        self._overwrite_policy_output = overwrite_policy_output
+        self._reward_weights: Tensor | None = None
+        if reward_spec.numel > 1:
+            weights = [1.0] * reward_spec.numel if reward_weights is None else list(reward_weights)
+            if len(weights) != reward_spec.numel:
+                raise ValueError(f"reward_weights has {len(weights)} entries for {reward_spec.numel} rewards")
+            self.register_buffer("_reward_weights", torch.tensor(weights))
+        elif reward_weights is not None:
+            raise ValueError("reward_weights is given, but the reward is a scalar: leave it out")
+        self._rollout: Rollout | None = None
+        self._env = env
+        self._metrics: EpisodeMetrics | None = None
+        self._offline: OfflineData | None = None
+        if env is not None and config is not None and not is_eval:
+            config.check_batches(env.batch_size)
+            if config.async_unroll:
+                raise NotImplementedError("async_unroll is not available yet: leave it False")
+            window = max(config.metric_min_buffer_size, env.batch_size)
+            self._metrics = EpisodeMetrics(window=window)
+
+    @property
+    def observation_spec(self) -> Nest:
+        """Specs of the observation."""
+        return self._observation_spec
+
+    @property
+    def action_spec(self) -> Nest:
+        """Specs of the action."""
+        return self._action_spec
+
+    @property
+    def reward_weights(self) -> Tensor | None:
+        """Weights of a vector reward, [D]; None for a scalar reward."""
+        return self._reward_weights
+
+    def set_reward_weights(self, reward_weights: Tensor) -> None:
+        """Changes the weights of a vector reward, [D], from the next step on."""
+        if self._reward_weights is None:
+            raise ValueError(f"{self.name} has a scalar reward: there are no weights to set")
+        self._reward_weights.copy_(reward_weights)
+
+    def has_multidim_reward(self) -> bool:
+        """Whether the reward is a vector."""
+        return self._reward_spec.numel > 1
+
+    # Acting.
+
+    @property
+    def rollout(self) -> Rollout:
+        """Where this algorithm stands in its environment."""
+        if self._rollout is None:
+            if self._env is None:
+                raise ValueError(f"{self.name} has no environment: construct it with env= and config=")
+            self._rollout = Rollout(self, self._env)
+        return self._rollout
+
+    def initial_transform_state(self, batch_size: int) -> Nest:
+        """The state of the data transformer before the first step."""
+        transformer = self._config.data_transformer if self._config is not None else None
+        if transformer is None:
+            return ()
+        return nest.map_structure(lambda spec: spec.zeros((batch_size,)), transformer.state_spec)
+
+    def unroll(self, unroll_length: int) -> Experience | None:
+        """Takes `unroll_length` steps of every environment.
+
+        Returns:
+            For replay, the last step [B, ...] or None. Otherwise [unroll_length + 1, B, ...], the last step not acted on.
+        """
+        config = self._require_config()
+        with timer("rollout"):
+            if self.on_policy:
+                return self.rollout.collect(unroll_length, with_grad=True)
+            if config.trains_on_fresh_rollouts:
+                return self.rollout.collect(unroll_length, with_grad=config.unroll_with_grad)
+            return self.rollout.collect_for_replay(unroll_length, with_grad=config.unroll_with_grad)
+
+    def observe_for_metrics(self, time_step: TimeStep) -> None:
+        """Feeds a raw time step, [B, ...], to the metrics."""
+        if self._metrics is not None:
+            self._metrics.update(time_step)
+
+    def get_metrics(self) -> EpisodeMetrics:
+        """Episode returns, lengths and counts of the rollout."""
+        if self._metrics is None:
+            raise ValueError(f"{self.name} has no metrics: only the root algorithm with env= and config= has")
+        return self._metrics
+
+    def get_step_metrics(self) -> dict[str, int]:
+        """Numbers to draw summaries against: environment steps and episodes."""
+        metrics = self.get_metrics()
+        return {"EnvironmentSteps": metrics.environment_steps, "NumberOfEpisodes": metrics.number_of_episodes}
+
+    # Learning.
+
+    def train_iter(self) -> int:
+        """One iteration: a rollout, then updates; returns the number of samples trained on."""
+        config = self._require_config()
+        budget = config.num_env_steps
+        length = self.rollout.next_length(config.unroll_length)
+        if budget and self.get_metrics().environment_steps >= budget:
+            length = 0
+        experience: Experience | None = None
+        if self._trains_online():
+            self._prepare_replay(config)
+            experience = self.unroll(length) if length > 0 else None
+            if experience is not None and summary.should_record_summaries():
+                self.summarize_rollout(experience)
+                self.summarize_metrics()
+        trained = self._learn(config, experience, length)
+        inputs, info = self._collected(config, experience, length)
+        self.after_train_iter(inputs, info)
+        if config.empty_cache and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return trained
+
+    def _learn(self, config: TrainerConfig, experience: Experience | None, length: int) -> int:
+        if self.on_policy:
+            if experience is None:
+                return 0
+            with timer("learn"):
+                return learning.train_from_unroll(self, experience, experience.rollout_info, num_bootstrap_steps=1)
+        if config.trains_on_fresh_rollouts:
+            return 0 if experience is None else learning.train_from_rollout(self, experience, num_bootstrap_steps=1)
+        if self._offline is not None:
+            return self._offline.train(self)
+        return self.train_from_replay_buffer(update_global_counter=True)
+
+    def _trains_online(self) -> bool:
+        return self._offline is None or self._offline.online_training_has_started
+
+    def _collected(
+        self, config: TrainerConfig, experience: Experience | None, length: int
+    ) -> tuple[Nest | None, Nest | None]:
+        """Inputs and infos of the rollout for `after_train_iter`, [T, B, ...]; None where the rollout went to replay."""
+        if experience is None or not (self.on_policy or config.trains_on_fresh_rollouts):
+            return None, None
+        return map_params(lambda tensor: tensor[:length].detach(), (experience.time_step, experience.rollout_info))
+
+    def _prepare_replay(self, config: TrainerConfig) -> None:
+        if self.on_policy or config.trains_on_fresh_rollouts or self._replay_buffer_args is not None:
+            return
+        transformer = config.data_transformer
+        ignored = max(0, getattr(transformer, "stack_size", 1) - 1)
+        length = adjust_replay_buffer_length(config, ignored)
+        self.set_replay_buffer(self.rollout.env.batch_size, length, config.priority_replay)
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer | None:
+        """The replay buffer; None before the first step is stored, and where there is none."""
+        return self._replay_buffer
+
+    def restore_replay_buffer(self, state: dict[str, Any]) -> None:
+        """Makes the replay buffer, as a first rollout step would, and fills it with a saved state.
+
+        The step that shows what is stored changes random numbers and perhaps buffers of the algorithm: restore those
+        afterwards.
+        """
+        self._prepare_replay(self._require_config())
+        learning.make_replay_buffer(self, self.rollout.peek())
+        assert self._replay_buffer is not None
+        self._replay_buffer.load_state_dict(state)
+
+    @property
+    def has_offline(self) -> bool:
+        """Whether there is offline data to train on."""
+        return self._offline is not None
+
+    def load_offline_replay_buffer(self, untransformed_observation_spec: Nest) -> None:
+        """Loads the buffers of `TrainerConfig.offline_buffer_dir` for hybrid training.
+
+        Args:
+            untransformed_observation_spec: specs of the observation as the environment gives it.
+        """
+        self._offline = OfflineData.load(self, untransformed_observation_spec)
+
+    def _require_config(self) -> TrainerConfig:
+        if self._config is None:
+            raise ValueError(f"{self.name} has no settings: construct it with config=TrainerConfig(...)")
+        return self._config
+
+    # Summaries.
+
+    def summarize_rollout(
+        self, experience: Experience, custom_summary: Callable[[Experience], None] | None = None
+    ) -> None:
+        """Writes summaries of a rollout.
+
+        Args:
+            experience: what was collected.
+            custom_summary: called with `experience`, for summaries of one's own.
+        """
+        if self._debug_summaries:
+            for path, reward in nest.flatten_with_paths(experience.reward):
+                summary.histogram(f"{self._name}/rollout_reward/{path}".rstrip("/"), reward)
+        if custom_summary is not None:
+            custom_summary(experience)
+
+    def summarize_train(
+        self,
+        experience: Experience,
+        train_info: Nest,
+        loss_info: LossInfo,
+        params: list[tuple[str, Parameter]] | None,
+    ) -> None:
+        """Writes summaries of an update: losses and, with the settings, gradients and action distributions."""
+        update.summarize(self._name, loss_info, params, self._config)
+        config = self._config
+        if config is not None and config.summarize_action_distributions:
+            for part in nest.find_field(train_info, "action_distribution"):
+                update.summarize_distributions(f"{self._name}/action_distribution", part)
+
+    def summarize_metrics(self) -> None:
+        """Writes the averages of recent episodes."""
+        if self._metrics is not None:
+            for name, value in self._metrics.result().items():
+                summary.scalar(f"Metrics/{name}", value)
+
+    def predict_step(self, inputs: TimeStep, state: Nest) -> AlgStep:
+        """Acts for evaluation; algorithms override this."""
+        self._missing("predict_step")

@@ -1,0 +1,129 @@
+"""Rollouts: an algorithm acts in an environment, and what happens is kept for learning."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rein import nest
+from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
+from rein.distributions import extract_spec, map_params, stack_distributions
+from rein.framework import recurrence
+from rein.nest import Nest
+from rein.runtime.timers import timer
+
+if TYPE_CHECKING:
+    from rein.envs import Environment
+    from rein.framework.rl_algorithm import RLAlgorithm
+
+
+class Rollout:
+    """Where an algorithm stands in its environment, between iterations."""
+
+    def __init__(self, algorithm: "RLAlgorithm", env: "Environment") -> None:
+        # A plain list keeps the algorithm from becoming a submodule of anything that holds the rollout.
+        self._algorithm = [algorithm]
+        self.env = env
+        batch_size = env.batch_size
+        self._initial_state = recurrence.initial_state(algorithm.rollout_state_spec, batch_size)
+        self.policy_state: Nest = self._initial_state
+        self.transform_state: Nest = None
+        self._fraction = 0.0
+
+    def next_length(self, unroll_length: float) -> int:
+        """Whole steps to take now, so that on average `unroll_length` are taken."""
+        self._fraction += unroll_length
+        length = int(self._fraction)
+        self._fraction -= length
+        return length
+
+    def collect(self, length: int, with_grad: bool) -> Experience:
+        """Takes `length` steps and looks at one more; for learning from the rollout itself.
+
+        Returns:
+            [length + 1, B, ...] transformed time steps, infos and states. The last step was not acted on.
+        """
+        time_steps: list[TimeStep] = []
+        infos: list[Nest] = []
+        states: list[Nest] = []
+        keep_states = self._algorithm[0].need_full_rollout_state()
+        self.policy_state = nest.detach(self.policy_state)
+        for step in range(length + 1):
+            is_bootstrap = step == length
+            time_step, alg_step, state = self._act(with_grad, keep=not is_bootstrap)
+            # The environment writes over its tensors later on.
+            time_steps.append(nest.map_structure(torch.clone, time_step._replace(untransformed=())))
+            infos.append(alg_step.info)
+            states.append(state if keep_states else ())
+            if not is_bootstrap:
+                self._step(alg_step)
+        algorithm = self._algorithm[0]
+        if algorithm._rollout_info_spec is None:
+            algorithm._rollout_info_spec = extract_spec(infos[0])
+        return Experience(
+            time_step=nest.stack_nests(time_steps),
+            rollout_info=stack_distributions(infos),
+            state=nest.stack_nests(states) if keep_states else (),
+        )
+
+    def collect_for_replay(self, length: int, with_grad: bool) -> Experience | None:
+        """Takes `length` steps and stores them in the algorithm's replay buffer.
+
+        Returns:
+            The last step of every environment, [B, ...]; None if `length` is 0.
+        """
+        algorithm = self._algorithm[0]
+        experience = None
+        for _ in range(length):
+            raw = self.env.current_time_step()
+            _, alg_step, state = self._act(with_grad, keep=True)
+            if with_grad:
+                alg_step = map_params(torch.Tensor.detach, alg_step)
+            experience = make_experience(raw, alg_step, state)
+            with timer("store"):
+                algorithm.observe_for_replay(experience)
+            self._step(alg_step)
+        return experience
+
+    def peek(self) -> Experience:
+        """What `collect_for_replay` would store next, [B, ...]; nothing is kept of it."""
+        raw = self.env.current_time_step()
+        _, alg_step, state = self._act(with_grad=False, keep=False)
+        return make_experience(raw, alg_step, state)
+
+    def _act(self, with_grad: bool, keep: bool) -> tuple[TimeStep, AlgStep, Nest]:
+        """`rollout_step` at the current time step; with `keep`, its new states are kept."""
+        algorithm = self._algorithm[0]
+        raw = self.env.current_time_step()
+        if self.transform_state is None:
+            self.transform_state = algorithm.initial_transform_state(self.env.batch_size)
+        time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
+        state = recurrence.reset(self.policy_state, self._initial_state, raw.is_first())
+        with torch.set_grad_enabled(with_grad), timer("act"):
+            alg_step = algorithm.rollout_step(time_step, state)
+        if keep:
+            algorithm.observe_for_metrics(raw)
+            self.transform_state = transform_state
+            self.policy_state = alg_step.state
+        return time_step, alg_step, state
+
+    def _step(self, alg_step: AlgStep) -> None:
+        with timer("env"):
+            self.env.step(nest.map_structure(lambda tensor: tensor.detach(), alg_step.output))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that continuing this rollout exactly needs, the environments included."""
+        return {
+            "env": self.env.get_state(),
+            "policy_state": nest.flatten(nest.detach(self.policy_state)),
+            "transform_state": None if self.transform_state is None else nest.flatten(self.transform_state),
+            "fraction": self._fraction,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues where `state_dict` was taken."""
+        self.env.set_state(state["env"])
+        self.policy_state = nest.pack_sequence_as(self._initial_state, state["policy_state"])
+        if state["transform_state"] is not None:
+            structure = self._algorithm[0].initial_transform_state(self.env.batch_size)
+            self.transform_state = nest.pack_sequence_as(structure, state["transform_state"])
+        self._fraction = state["fraction"]

@@ -1,0 +1,130 @@
+"""Evaluation: episodes of the deterministic policy, counted fairly."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rein import nest
+from rein.data_structures import StepType, TimeStep
+from rein.envs import Environment
+from rein.framework import RLAlgorithm
+from rein.framework.recurrence import initial_state, reset
+from rein.runtime.seeding import get_rng_state, set_rng_state
+
+
+class EvaluationResult(NamedTuple):
+    """Returns and lengths of the evaluated episodes."""
+
+    returns: NDArray[np.float64]
+    """[N], or [N, D] for a vector reward."""
+    lengths: NDArray[np.int64]
+    """[N] environment steps."""
+
+    @property
+    def mean(self) -> float:
+        """Mean return; the sum over dimensions for a vector reward."""
+        return float(self._scalars().mean())
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns."""
+        scalars = self._scalars()
+        return float(scalars.std(ddof=1)) if len(scalars) > 1 else 0.0
+
+    def confidence_interval(self, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float]:
+        """Bootstrap interval of the mean return."""
+        scalars = self._scalars()
+        rng = np.random.default_rng(seed)
+        means = rng.choice(scalars, (resamples, len(scalars))).mean(axis=1)
+        tail = 50 * (1 - level)
+        low, high = np.percentile(means, [tail, 100 - tail])
+        return float(low), float(high)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain numbers."""
+        low, high = self.confidence_interval()
+        return {
+            "episodes": len(self.lengths),
+            "mean_return": self.mean,
+            "std_return": self.std,
+            "ci95": [low, high],
+            "mean_length": float(self.lengths.mean()),
+            "returns": self.returns.tolist(),
+        }
+
+    def _scalars(self) -> NDArray[np.float64]:
+        return self.returns.sum(axis=1) if self.returns.ndim == 2 else self.returns
+
+
+def evaluate(
+    algorithm: RLAlgorithm,
+    env: Environment,
+    num_episodes: int,
+    on_step: Callable[[TimeStep], None] | None = None,
+) -> EvaluationResult:
+    """Runs whole episodes with `predict_step`; nothing of the training changes, random numbers included.
+
+    Each environment contributes its first episodes, as many as any other or one fewer, so that short episodes are not
+    over-represented.
+
+    Args:
+        algorithm: the policy.
+        env: an environment of its own for evaluation; it is reset first.
+        num_episodes: episodes in all.
+        on_step: called with every time step, e.g. to render.
+    """
+    if num_episodes < 1:
+        raise ValueError(f"num_episodes is {num_episodes}: evaluate at least 1 episode")
+    was_training = algorithm.training
+    random_state = get_rng_state()
+    transformer = algorithm._config.data_transformer if algorithm._config is not None else None
+    try:
+        algorithm.eval()
+        if transformer is not None:
+            transformer.eval()
+        with torch.no_grad():
+            return _run_episodes(algorithm, env, num_episodes, on_step)
+    finally:
+        algorithm.train(was_training)
+        if transformer is not None:
+            transformer.train(was_training)
+        set_rng_state(random_state)
+
+
+def _run_episodes(
+    algorithm: RLAlgorithm, env: Environment, num_episodes: int, on_step: Callable[[TimeStep], None] | None
+) -> EvaluationResult:
+    batch = env.batch_size
+    quota = np.full(batch, num_episodes // batch)
+    quota[: num_episodes % batch] += 1
+    initial = state = initial_state(algorithm.predict_state_spec, batch)
+    transform_state = algorithm.initial_transform_state(batch)
+    time_step = env.reset()
+    running = np.zeros((batch, *env.reward_spec.shape))
+    length = np.zeros(batch, np.int64)
+    returns: list[NDArray[np.float64]] = []
+    lengths: list[int] = []
+    while quota.any():
+        if on_step is not None:
+            on_step(time_step)
+        transformed, transform_state = algorithm.transform_timestep(time_step, transform_state)
+        state = reset(state, initial, time_step.is_first())
+        alg_step = algorithm.predict_step(transformed, state)
+        state = alg_step.state
+        time_step = env.step(nest.map_structure(lambda tensor: tensor.detach(), alg_step.output))
+        step_type = time_step.step_type.numpy()
+        running += time_step.reward.double().numpy()
+        length += step_type != StepType.FIRST
+        for index in np.flatnonzero((step_type == StepType.LAST) & (quota > 0)):
+            quota[index] -= 1
+            returns.append(running[index].copy())
+            lengths.append(int(length[index]))
+        ended = step_type == StepType.LAST
+        running[ended] = 0
+        length[ended] = 0
+    if on_step is not None:
+        on_step(time_step)
+    return EvaluationResult(np.array(returns), np.array(lengths))

@@ -1,0 +1,224 @@
+"""The trainer owns the loop: iterations, summaries, evaluations, checkpoints, and how a run ends."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rein.config import configurable, save_config
+from rein.envs import Environment, create_environment
+from rein.framework import RLAlgorithm, TrainerConfig
+from rein.runtime import summary
+from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.run import Run
+from rein.runtime.writers import create_summary_writer
+from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.run_directory import RunDirectory
+from rein.training.schedule import Budget, Every
+from rein.training.signals import StopRequest
+from rein.transforms import create_data_transformer
+
+
+class Progress(NamedTuple):
+    """Where a run stands."""
+
+    iterations: int
+    env_steps: int
+    fraction: float
+    seconds: float
+    metrics: dict[str, float]
+
+
+class TrainingObserver(Protocol):
+    """Sees a run go on; for displays."""
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Called after every iteration."""
+
+    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+        """Called after every evaluation."""
+
+
+class TrainingResult(NamedTuple):
+    """How a run ended."""
+
+    progress: Progress
+    stopped_by: str | None
+    """Name of the signal that stopped it; None if it ran to its end."""
+    evaluation: EvaluationResult | None
+    """The last evaluation."""
+
+
+@configurable
+class Trainer:
+    """Trains the algorithm that the settings describe."""
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        directory: RunDirectory,
+        observers: Sequence[TrainingObserver] = (),
+        tensorboard: bool = True,
+        deterministic: bool = False,
+    ) -> None:
+        """Builds environment and algorithm, and restores the newest checkpoint if there is one.
+
+        Args:
+            config: settings of the run.
+            directory: where the run leaves its files.
+            observers: displays.
+            tensorboard: write TensorBoard events besides JSON lines.
+            deterministic: use deterministic algorithms only.
+        """
+        self.config = config
+        self.directory = directory
+        self._observers = list(observers)
+        self._tensorboard = tensorboard
+        self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
+        self._last_evaluation: EvaluationResult | None = None
+        self._eval_env: Environment | None = None
+        self._seconds = 0.0
+        self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
+        with self.run:
+            self.run.seed_everything(deterministic)
+            self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
+            self.algorithm = self._build_algorithm()
+            self.budget = Budget(config, self.env.batch_size)
+            self._restore()
+        resumed = self.run.global_counter if self.run.iterations else None
+        self.run.writer = create_summary_writer(
+            directory.summaries,
+            resume_step=resumed,
+            flush_seconds=config.summaries_flush_secs,
+            max_queue=config.summary_max_queue,
+            tensorboard=tensorboard,
+        )
+        expected = self.budget.expected_iterations
+        self._summaries = Every(config.summary_interval, config.num_summaries, expected)
+        self._evaluations = Every(config.eval_interval, config.num_evals, expected)
+        self._checkpoints = Every(None, config.num_checkpoints, expected)
+
+    def _build_algorithm(self) -> RLAlgorithm:
+        config, env = self.config, self.env
+        if config.algorithm_ctor is None:
+            raise ValueError("TrainerConfig.algorithm_ctor is not set: name the algorithm to train")
+        config.data_transformer = create_data_transformer(config.data_transformer_ctor, env.observation_spec)
+        algorithm: RLAlgorithm = config.algorithm_ctor(
+            observation_spec=config.data_transformer.transformed_observation_spec,
+            action_spec=env.action_spec,
+            reward_spec=env.reward_spec,
+            env=env,
+            config=config,
+            debug_summaries=config.debug_summaries,
+        )
+        algorithm.set_path("")
+        algorithm.preload_checkpoints()
+        if config.offline_buffer_dir is not None:
+            algorithm.load_offline_replay_buffer(env.observation_spec)
+        return algorithm
+
+    # The loop.
+
+    def train(self) -> TrainingResult:
+        """Runs to the end of the budget, or to the end of the iteration in which a stop is asked for."""
+        with self.run, summary.record_if(self._records), StopRequest() as stop:
+            started = time.perf_counter() - self._seconds
+            progress = self._progress()
+            while progress.fraction < 1.0 and not stop.is_set:
+                self.algorithm.train_iter()
+                self._count()
+                self._seconds = time.perf_counter() - started
+                progress = self._progress()
+                for observer in self._observers:
+                    observer.on_iteration(progress)
+                is_over = progress.fraction >= 1.0
+                if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
+                    self._evaluate(progress)
+                if is_over or self._checkpoints.is_due(self.run.iterations):
+                    self.save()
+            if stop.is_set:
+                self.save()
+            self.directory.update(
+                status="stopped" if progress.fraction < 1.0 else "finished",
+                iterations=progress.iterations,
+                env_steps=progress.env_steps,
+                seconds=round(self._seconds, 3),
+            )
+            if self.run.writer is not None:
+                self.run.writer.flush()
+        save_config(self.directory.config)
+        return TrainingResult(progress, stop.reason, self._last_evaluation)
+
+    def _count(self) -> None:
+        run = self.run
+        run.iterations += 1
+        run.env_steps = self.algorithm.get_metrics().environment_steps
+        run.progress = self.budget.progress(run.iterations, run.env_steps)
+        if not self.config.update_counter_every_mini_batch:
+            run.increment_global_counter()
+
+    def _records(self) -> bool:
+        counter = self.run.global_counter
+        in_first_interval = self.config.summarize_first_interval and counter < self._summaries.interval
+        return in_first_interval or counter % self._summaries.interval == 0
+
+    def _progress(self) -> Progress:
+        run = self.run
+        metrics = self.algorithm.get_metrics().result() if run.iterations else {}
+        return Progress(run.iterations, run.env_steps, run.progress, self._seconds, metrics)
+
+    def _evaluate(self, progress: Progress) -> None:
+        if self._eval_env is None:
+            seed = self.run.spawn_seeds(1, "evaluation")[0]
+            self._eval_env = create_environment(
+                num_parallel_environments=self.config.num_eval_environments, seed=seed, is_evaluation=True
+            )
+        result = evaluate(self.algorithm, self._eval_env, self.config.num_eval_episodes)
+        self._last_evaluation = result
+        with summary.record_if(lambda: True, override=True):
+            summary.scalar("Evaluation/AverageReturn", result.mean)
+            summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
+        record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
+        self.directory.add_evaluation({**record, **result.to_json()})
+        for observer in self._observers:
+            observer.on_evaluation(progress, result)
+
+    # Checkpoints.
+
+    def save(self) -> None:
+        """Saves a checkpoint from which the run goes on exactly."""
+        if self._checkpointer.latest_step() == self.run.iterations:
+            return
+        with self.run:
+            self._checkpointer.save(self.run.iterations, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {
+            "alg": dict(self.algorithm.state_dict()),
+            "trainer": {"run": self.run.state_dict(), "seconds": self._seconds},
+            "metrics": self.algorithm.get_metrics().state_dict(),
+            "rollout": self.algorithm.rollout.state_dict(),
+            "data_transformer": dict(self.config.data_transformer.state_dict()),
+        }
+        if self.algorithm.replay_buffer is not None:
+            state["replay_buffer"] = self.algorithm.replay_buffer.state_dict()
+        return state
+
+    def _restore(self) -> None:
+        if self._checkpointer.latest_step() is None:
+            return
+        components = self._checkpointer.load().components
+        self.algorithm.rollout.load_state_dict(components["rollout"])
+        if "replay_buffer" in components:
+            self.algorithm.restore_replay_buffer(components["replay_buffer"])
+        self.algorithm.load_state_dict(components["alg"])
+        self.algorithm.get_metrics().load_state_dict(components["metrics"])
+        self.config.data_transformer.load_state_dict(components["data_transformer"])
+        self._seconds = components["trainer"]["seconds"]
+        self.run.load_state_dict(components["trainer"]["run"])
+
+    def close(self) -> None:
+        """Closes environments and writers."""
+        self.env.close()
+        if self._eval_env is not None:
+            self._eval_env.close()
+        self.run.close()
