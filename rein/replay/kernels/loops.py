@@ -1,0 +1,80 @@
+"""All compiled loops in one place; importing this module imports numba."""
+
+from typing import Any
+
+import numba
+
+from rein.replay.kernels.episodes import (
+    backfill_returns,
+    find_disc_0,
+    find_episode_begin,
+    find_episode_end,
+    index_steps,
+)
+from rein.replay.kernels.rows import OK, find_bad_env, find_invalid, read_rows, write_rows
+from rein.replay.kernels.sampling import (
+    BAD_PRIORITY,
+    BAD_STEP,
+    count_starts,
+    locate_leaves,
+    locate_starts,
+    prioritize_new,
+    sample_leaves,
+    update_priorities,
+)
+from rein.replay.kernels.trees import find_float32, find_float64, update_float32, update_float64
+
+__all__ = [
+    "BAD_PRIORITY",
+    "BAD_STEP",
+    "OK",
+    "backfill_returns",
+    "compile_all",
+    "count_starts",
+    "find_bad_env",
+    "find_disc_0",
+    "find_episode_begin",
+    "find_episode_end",
+    "find_float32",
+    "find_float64",
+    "find_invalid",
+    "index_steps",
+    "locate_leaves",
+    "locate_starts",
+    "prioritize_new",
+    "read_rows",
+    "sample_leaves",
+    "update_float32",
+    "update_float64",
+    "update_priorities",
+    "write_rows",
+]
+
+_INTEGERS_OF: dict[Any, int] = {
+    count_starts: 6,
+    find_bad_env: 4,
+    find_disc_0: 7,
+    find_episode_begin: 7,
+    find_episode_end: 12,
+    find_float32: 7,
+    find_float64: 7,
+    find_invalid: 6,
+    index_steps: 14,
+    locate_starts: 8,
+    read_rows: 11,
+    update_float32: 8,
+    update_float64: 8,
+    update_priorities: 15,
+    write_rows: 9,
+}
+
+
+def compile_all() -> None:
+    """Compiles every loop for the one signature that it is called with."""
+    integer, number = numba.int64, numba.float64
+    for loop, count in _INTEGERS_OF.items():
+        loop.compile((integer,) * count)
+    sample_leaves.compile((*(integer,) * 6, numba.boolean, integer))
+    locate_leaves.compile((*(integer,) * 7, number, *(integer,) * 3))
+    prioritize_new.compile((*(integer,) * 8, number, *(integer,) * 5))
+    backfill_returns.compile((*(integer,) * 15, *(number,) * 3))

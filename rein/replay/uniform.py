@@ -1,0 +1,160 @@
+"""Where sequences start that are drawn uniformly, all or only recent ones."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rein.replay.kernels import compiled
+
+__all__ = ["UniformStarts", "recent_share"]
+
+
+class UniformStarts:
+    """Draws starts of sequences from a ring of steps per environment.
+
+    All starts of all environments are numbered, by environment and then by position; a draw is a number. Draws are
+    sorted, which orders a batch by environment and lets neighbours share cache lines.
+    """
+
+    def __init__(
+        self,
+        pos: Tensor,
+        size: Tensor,
+        num_ignored: int,
+        with_replacement: bool,
+        generator: torch.Generator | None,
+    ) -> None:
+        """Starts in the ring whose positions and sizes are given.
+
+        Args:
+            pos: int64 [num_envs], positions of the next steps, kept by the buffer.
+            size: int64 [num_envs], numbers of stored steps, kept by the buffer.
+            num_ignored: number of oldest steps of each environment at which no sequence starts.
+            with_replacement: whether a batch may hold a start twice although there are enough others.
+            generator: source of randomness, or None for torch's global one.
+        """
+        self._pos, self._size = pos, size
+        self._num_envs, self._num_ignored = len(pos), num_ignored
+        self._with_replacement, self._generator = with_replacement, generator
+        self._loops = compiled(pos.device)
+        self._counts = torch.zeros_like(pos)
+
+    def count(self, length: int) -> int:
+        """Number of starts of sequences of `length` steps, of all environments together."""
+        if self._loops is None:
+            torch.clamp(self._size - (self._num_ignored + length - 1), min=0, out=self._counts)
+            return int(self._counts.sum())
+        total: int = self._loops.count_starts(
+            self._num_envs,
+            self._pos.data_ptr(),
+            self._size.data_ptr(),
+            self._num_ignored,
+            length,
+            self._counts.data_ptr(),
+        )
+        return total
+
+    def draw(self, num: int, total: int) -> Tensor:
+        """int64 [num]: numbers below `total`, sorted, without repetition as far as possible unless wanted."""
+        device = self._pos.device
+        if not self._with_replacement and total <= 2 * num:
+            pieces = [torch.arange(total, device=device)] * (num // total)
+            rest = torch.randperm(total, generator=self._generator, device=device)[: num % total]
+            return _sort(torch.cat([*pieces, rest]))
+        return _sort(torch.randint(total, (num,), generator=self._generator, device=device))
+
+    def replace_repeated(self, draws: Tensor, total: int) -> Tensor:
+        """`draws` with new numbers for those that repeat, sorted; `total` is well above their number.
+
+        Keeping what is distinct and drawing the rest anew until all are distinct gives every set of numbers the same
+        chance.
+        """
+        num = len(draws)
+        while len(distinct := torch.unique_consecutive(draws)) < num:
+            shape = (num - len(distinct),)
+            more = torch.randint(total, shape, generator=self._generator, device=draws.device)
+            draws = _sort(torch.cat([distinct, more]))
+        return draws
+
+    def sample(self, num: int, total: int, length: int) -> tuple[Tensor, Tensor]:
+        """Environment ids and positions, int64 [num], of drawn starts; `total` is what `count` returned."""
+        draws = self.draw(num, total)
+        env_ids, positions, num_repeated = self.locate(draws, length)
+        if num_repeated and not self._with_replacement and total > 2 * num:
+            env_ids, positions, _ = self.locate(self.replace_repeated(draws, total), length)
+        return env_ids, positions
+
+    def sample_with_recent(
+        self, num: int, total: int, length: int, num_recent: int, recent_steps: int
+    ) -> tuple[Tensor, Tensor]:
+        """Like `sample`, with `num_recent` of the starts from the `recent_steps` last ones per environment."""
+        recent = self.draw_recent(num_recent, recent_steps)
+        if num_recent == num:
+            return self.locate(recent, length)[:2]
+        draws = self.draw(num - num_recent, total)
+        if not self._with_replacement and total > 2 * len(draws):
+            draws = self.replace_repeated(draws, total)
+        return self.locate(_sort(torch.cat([recent, draws])), length)[:2]
+
+    def draw_recent(self, num: int, num_steps: int) -> Tensor:
+        """int64 [num]: numbers of starts among the `num_steps` last ones of each environment, sorted.
+
+        To be called after `count`.
+        """
+        recent = self._counts.clamp(max=num_steps)
+        total = int(recent.sum())
+        draws = self.draw(num, total)
+        if not self._with_replacement and total > 2 * num:
+            draws = self.replace_repeated(draws, total)
+        env_ids = torch.searchsorted(recent.cumsum(0), draws, right=True)
+        skipped = (self._counts - recent).cumsum(0)
+        return draws + skipped[env_ids]
+
+    def locate(self, draws: Tensor, length: int) -> tuple[Tensor, Tensor, int]:
+        """Environment ids and positions, int64 [num], of sorted draws, and how many draws equal the one before.
+
+        To be called after `count`.
+        """
+        if self._loops is None:
+            ends = self._counts.cumsum(0)
+            env_ids = torch.searchsorted(ends, draws, right=True)
+            first = self._pos[env_ids] - length + 1 - self._counts[env_ids]
+            positions = first + draws - (ends - self._counts)[env_ids]
+            return env_ids, positions, int((draws[1:] == draws[:-1]).sum())
+        env_ids, positions = torch.empty_like(draws), torch.empty_like(draws)
+        num_repeated = self._loops.locate_starts(
+            draws.data_ptr(),
+            len(draws),
+            self._num_envs,
+            self._counts.data_ptr(),
+            self._pos.data_ptr(),
+            length,
+            env_ids.data_ptr(),
+            positions.data_ptr(),
+        )
+        return env_ids, positions, num_repeated
+
+
+def _sort(numbers: Tensor) -> Tensor:
+    if numbers.is_cpu:
+        return torch.from_numpy(np.sort(numbers.numpy()))
+    return numbers.sort().values
+
+
+def recent_share(num: int, ratio: float, num_steps: int, average_starts: float) -> int:
+    """How many of `num` draws to take from recent data.
+
+    Args:
+        num: size of the batch.
+        ratio: wanted share of recent data.
+        num_steps: starts per environment that are recent.
+        average_starts: starts per environment.
+
+    Returns:
+        0 if drawing from all data gives that share anyway.
+    """
+    if ratio <= 0 or average_starts * ratio <= num_steps:
+        return 0
+    return math.ceil(num * ratio)
