@@ -1,0 +1,91 @@
+"""Networks: one call ``output, state = network(input, state)`` for all of them.
+
+>>> import torch
+>>> from rein.networks import EncodingNetwork
+>>> from rein.specs import TensorSpec
+>>> network = EncodingNetwork(TensorSpec((3,)), fc_layer_params=(16, 8))
+>>> network.output_spec
+TensorSpec(shape=(8,), dtype=torch.float32)
+>>> twins = network.make_parallel(2)
+>>> twins(torch.zeros(5, 3))[0].shape
+torch.Size([5, 2, 8])
+"""
+
+from rein.networks.actor_distribution_networks import (
+    ActorDistributionNetwork,
+    ActorDistributionRNNNetwork,
+    UnitNormalActorDistributionNetwork,
+)
+from rein.networks.actor_networks import ActorNetwork, ActorRNNNetwork
+from rein.networks.critic_networks import CriticNetwork, CriticRNNNetwork
+from rein.networks.encoding_networks import (
+    EncodingNetwork,
+    GRUEncodingNetwork,
+    LSTMEncodingNetwork,
+    RecurrentEncodingNetwork,
+)
+from rein.networks.image_networks import (
+    ImageDecodingNetwork,
+    ImageEncodingNetwork,
+    ResnetDecodingNetwork,
+    ResnetEncodingNetwork,
+    SpatialBroadcastDecodingNetwork,
+)
+from rein.networks.layers import Detach, NestConcat, NestMultiply, NestSum
+from rein.networks.network import Network
+from rein.networks.parallel import NaiveParallelNetwork, ParallelNetwork, VmapParallelNetwork
+from rein.networks.preprocessing import EmbeddingPreprocessor, InputPreprocessing
+from rein.networks.projection_networks import (
+    BetaProjectionNetwork,
+    CategoricalProjectionNetwork,
+    MixtureProjectionNetwork,
+    NormalProjectionNetwork,
+    OnehotCategoricalProjectionNetwork,
+    StableNormalProjectionNetwork,
+    TruncatedProjectionNetwork,
+)
+from rein.networks.q_networks import QNetwork, QRNNNetwork
+from rein.networks.state import reset_state, reset_state_at_first
+from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
+
+__all__ = [
+    "ActorDistributionNetwork",
+    "ActorDistributionRNNNetwork",
+    "ActorNetwork",
+    "ActorRNNNetwork",
+    "BetaProjectionNetwork",
+    "CategoricalProjectionNetwork",
+    "CriticNetwork",
+    "CriticRNNNetwork",
+    "Detach",
+    "EmbeddingPreprocessor",
+    "EncodingNetwork",
+    "GRUEncodingNetwork",
+    "ImageDecodingNetwork",
+    "ImageEncodingNetwork",
+    "InputPreprocessing",
+    "LSTMEncodingNetwork",
+    "MixtureProjectionNetwork",
+    "NaiveParallelNetwork",
+    "NestConcat",
+    "NestMultiply",
+    "NestSum",
+    "Network",
+    "NormalProjectionNetwork",
+    "OnehotCategoricalProjectionNetwork",
+    "ParallelNetwork",
+    "QNetwork",
+    "QRNNNetwork",
+    "RecurrentEncodingNetwork",
+    "ResnetDecodingNetwork",
+    "ResnetEncodingNetwork",
+    "SpatialBroadcastDecodingNetwork",
+    "StableNormalProjectionNetwork",
+    "TruncatedProjectionNetwork",
+    "UnitNormalActorDistributionNetwork",
+    "ValueNetwork",
+    "ValueRNNNetwork",
+    "VmapParallelNetwork",
+    "reset_state",
+    "reset_state_at_first",
+]

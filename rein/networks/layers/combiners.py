@@ -1,0 +1,96 @@
+"""Combine the tensors of a nest into one."""
+
+import torch
+from torch import Tensor
+
+from rein import nest
+from rein.config import configurable
+from rein.nest import Nest
+from rein.networks.layers.initializers import Activation, identity
+from rein.networks.layers.layer import Layer
+
+
+class NestCombiner(Layer):
+    """Makes one tensor of a nest of tensors; subclasses combine the list of leaves."""
+
+    def combine(self, tensors: list[Tensor]) -> Tensor:
+        """One tensor from the leaves, in the order of `nest.flatten`."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Nest) -> Tensor:
+        """One tensor from a nest of tensors; a single tensor is a nest of one."""
+        if isinstance(inputs, Tensor):
+            return self.combine([inputs])
+        if type(inputs) in (tuple, list) and all(isinstance(part, Tensor) for part in inputs):
+            return self.combine(list(inputs))
+        return self.combine(nest.flatten(inputs))
+
+
+@configurable
+class NestConcat(NestCombiner):
+    """Concatenates along a dimension counted from the end, the last by default."""
+
+    def __init__(self, dim: int = -1) -> None:
+        """Keeps the dimension.
+
+        Args:
+            dim: counted from the end, so negative.
+        """
+        if dim >= 0:
+            raise ValueError(f"NestConcat: count dim from the end, got {dim}; use -1 for the last")
+        super().__init__()
+        self.dim = dim
+
+    def combine(self, tensors: list[Tensor]) -> Tensor:
+        """The concatenation of `tensors`."""
+        return tensors[0] if len(tensors) == 1 else torch.cat(tensors, self.dim)
+
+
+@configurable
+class NestSum(NestCombiner):
+    """Sums tensors of one shape, or averages them."""
+
+    def __init__(self, average: bool = False, activation: Activation = identity) -> None:
+        """Keeps the settings.
+
+        Args:
+            average: divide the sum by the number of tensors.
+            activation: applied last.
+        """
+        super().__init__()
+        self.average = average
+        self.activation = activation
+
+    def combine(self, tensors: list[Tensor]) -> Tensor:
+        """The sum or mean of `tensors`."""
+        total = tensors[0]
+        for tensor in tensors[1:]:
+            total = total + tensor
+        if self.average:
+            total = total / len(tensors)
+        elif len(tensors) == 1 and self.activation is not identity:
+            total = total.clone()  # an in-place activation must not touch the input
+        return self.activation(total)
+
+
+@configurable
+class NestMultiply(NestCombiner):
+    """Multiplies tensors of one shape element by element."""
+
+    def __init__(self, activation: Activation = identity) -> None:
+        """Keeps the activation.
+
+        Args:
+            activation: applied last.
+        """
+        super().__init__()
+        self.activation = activation
+
+    def combine(self, tensors: list[Tensor]) -> Tensor:
+        """The product of `tensors`."""
+        product = tensors[0]
+        for tensor in tensors[1:]:
+            product = product * tensor
+        if len(tensors) == 1 and self.activation is not identity:
+            product = product.clone()  # an in-place activation must not touch the input
+        return self.activation(product)
