@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from rein.runtime.run import Run
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Activation:
-    """One entry into a run, with what is scoped to it.
+    """One entry into a run, with what is scoped to it; never changed once made.
 
     Attributes:
         run: the run that is current.
@@ -29,6 +29,14 @@ class Activation:
     scope: str = ""
     conditions: tuple[Callable[[], bool], ...] = ()
     device_context: AbstractContextManager[Any] | None = None
+
+    def with_scope(self, scope: str) -> Activation:
+        """Returns the same activation with another prefix of summary names.
+
+        Args:
+            scope: empty or ending in "/".
+        """
+        return Activation(self.run, self.parent, scope, self.conditions, self.device_context)
 
 
 ACTIVE: ContextVar[Activation | None] = ContextVar("rein_active_run", default=None)

@@ -7,7 +7,7 @@ rein.summary.scalar("loss", loss)        # recorded as "critic/loss" at the glob
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -118,23 +118,15 @@ def text(name: str, text: str, step: int | None = None) -> None:
     _writer(activation).text(activation.scope + name, text, _step(activation, step))
 
 
-@contextmanager
-def scope(name: str) -> Iterator[str]:
-    """Puts `name/` before the names of all summaries in the block, and yields the prefix so far.
+def scope(name: str) -> AbstractContextManager[str]:
+    """Returns a context manager that puts `name/` before the names of all summaries in its block.
+
+    It gives the whole prefix to `as`.
 
     Args:
         name: of the scope; scopes nest.
     """
-    activation = ACTIVE.get()
-    if activation is None:
-        yield f"{name}/"
-        return
-    prefix = f"{activation.scope}{name}/"
-    token = ACTIVE.set(replace(activation, scope=prefix))
-    try:
-        yield prefix
-    finally:
-        ACTIVE.reset(token)
+    return _Scope(name)
 
 
 @contextmanager
@@ -182,6 +174,26 @@ def increment_global_counter(steps: int = 1) -> int:
     """
     activation = ACTIVE.get()
     return 0 if activation is None else activation.run.increment_global_counter(steps)
+
+
+class _Scope:
+    __slots__ = ("_name", "_outer")
+
+    def __init__(self, name: str):
+        self._name = name
+        self._outer: Activation | None = None
+
+    def __enter__(self) -> str:
+        outer = self._outer = ACTIVE.get()
+        if outer is None:
+            return f"{self._name}/"
+        prefix = f"{outer.scope}{self._name}/"
+        ACTIVE.set(outer.with_scope(prefix))
+        return prefix
+
+    def __exit__(self, *exception: object) -> None:
+        if self._outer is not None:
+            ACTIVE.set(self._outer)
 
 
 def _records(activation: Activation) -> bool:

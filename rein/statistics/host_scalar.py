@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class HostScalar(nn.Module):
@@ -14,8 +14,6 @@ class HostScalar(nn.Module):
 
     It stays in host memory and keeps its dtype when the module moves, so that reading it never waits for a GPU.
     """
-
-    _number: Tensor
 
     def __init__(self, initial: int | float):
         """Holds a number.
@@ -27,14 +25,19 @@ class HostScalar(nn.Module):
         dtype = torch.int64 if isinstance(initial, int) else torch.float64
         self.register_buffer("_number", torch.tensor(initial, dtype=dtype, device="cpu"))
 
-    @property
-    def value(self) -> Any:
-        """The number, as a Python int or float."""
-        return self._number.item()
+    # Methods, and the buffer by its dictionary: attribute access on modules costs more than the rest of an update.
 
-    @value.setter
-    def value(self, number: int | float) -> None:
-        self._number.fill_(number)
+    def get(self) -> Any:
+        """Returns the number, as a Python int or float."""
+        return self._buffers["_number"].item()  # type: ignore[union-attr]
+
+    def set(self, number: int | float) -> None:
+        """Replaces the number.
+
+        Args:
+            number: of the kind that it was created with.
+        """
+        self._buffers["_number"].fill_(number)  # type: ignore[union-attr]
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         return self

@@ -65,7 +65,8 @@ class Moments(nn.Module, ABC):
         """Forgets all data."""
 
     def _tensor(self, kind: str, index: int) -> Tensor:
-        found: Tensor = getattr(self, f"{kind}_{index}")
+        found = self._buffers[f"{kind}_{index}"]
+        assert found is not None
         return found
 
     def _register(self, kind: str, index: int, tensor: Tensor) -> None:
@@ -94,7 +95,7 @@ class DecayingMoments(Moments):
         """Returns the weight of the next batch, in (0, 1]."""
 
     def update(self, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:  # noqa: D102
-        rate, mass = self.rate(), self.mass.value
+        rate, mass = self.rate(), self.mass.get()
         mass += rate * (1.0 - mass)
         # The weight of the batch in an average whose weights sum to one; 1 at the first batch.
         weight = rate / mass
@@ -106,8 +107,8 @@ class DecayingMoments(Moments):
                 variance = self._tensor("variance", i)
                 variance.lerp_(variances[i], weight)
                 variance.addcmul_(difference, difference, value=weight * (1.0 - weight))
-        self.mass.value = mass
-        self.updates.value += 1
+        self.mass.set(mass)
+        self.updates.set(self.updates.get() + 1)
 
     def mean(self, index: int) -> Tensor:  # noqa: D102
         return self._tensor("mean", index)
@@ -116,8 +117,8 @@ class DecayingMoments(Moments):
         return self._tensor("variance", index)
 
     def reset(self) -> None:  # noqa: D102
-        self.mass.value = 0.0
-        self.updates.value = 0
+        self.mass.set(0.0)
+        self.updates.set(0)
         for i in range(len(self.shapes)):
             self._tensor("mean", i).zero_()
             if self.track_variance:
@@ -164,7 +165,7 @@ class AdaptiveMoments(DecayingMoments):
         self._speed = float(speed)
 
     def rate(self) -> float:  # noqa: D102
-        return self._speed / (self.updates.value + self._speed)
+        return self._speed / (self.updates.get() + self._speed)
 
 
 class WindowMoments(Moments):
@@ -197,8 +198,9 @@ class WindowMoments(Moments):
                 self._register("block_spread", i, torch.zeros((blocks, *shape), dtype=_WIDE))
 
     def update(self, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:  # noqa: D102
-        slot = self.updates.value % self._window
-        filled = min(self.updates.value + 1, self._window)
+        updates = self.updates.get()
+        slot = updates % self._window
+        filled = min(updates + 1, self._window)
         block = slot // self._block
         rows = slice(block * self._block, min((block + 1) * self._block, filled))
         for i, batch_mean in enumerate(means):
@@ -211,18 +213,18 @@ class WindowMoments(Moments):
                 ring_variance[slot] = variances[i]
                 within = ring_variance[rows].sum(dim=0)
                 self._tensor("block_spread", i)[block] = within + (ring[rows] - mean).square().sum(dim=0)
-        self.updates.value += 1
+        self.updates.set(updates + 1)
 
     def mean(self, index: int) -> Tensor:  # noqa: D102
         means = self._tensor("block_mean", index)
-        filled = min(self.updates.value, self._window)
+        filled = min(self.updates.get(), self._window)
         if filled == 0:
             return torch.zeros_like(means[0])
         return torch.tensordot(self._block_weights(filled, means), means, dims=1)
 
     def variance(self, index: int) -> Tensor:  # noqa: D102
         means = self._tensor("block_mean", index)
-        filled = min(self.updates.value, self._window)
+        filled = min(self.updates.get(), self._window)
         if filled == 0:
             return torch.ones_like(means[0])
         weights = self._block_weights(filled, means)
@@ -231,7 +233,7 @@ class WindowMoments(Moments):
         return within + torch.tensordot(weights, centred.square(), dims=1)
 
     def reset(self) -> None:  # noqa: D102
-        self.updates.value = 0
+        self.updates.set(0)
         for buffer in self.buffers(recurse=False):
             buffer.zero_()
 

@@ -55,8 +55,8 @@ class TargetUpdater(nn.Module):
 
     def forward(self) -> None:
         """Counts one call, and moves the targets if a period is complete."""
-        calls = self._calls.value + 1
-        self._calls.value = calls
+        calls = self._calls.get() + 1
+        self._calls.set(calls)
         if calls % self._period == 0:
             self._move(self._tau())
 

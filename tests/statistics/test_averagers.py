@@ -145,7 +145,7 @@ def test_moving_a_module_keeps_counters_on_the_host():
     averager = statistics.AdaptiveAverager(TensorSpec((2,)))
     averager.update(torch.ones(2))
     averager.to("meta")
-    assert averager._moments.updates.value == 1
+    assert averager._moments.updates.get() == 1
     assert averager._moments.mean(0).device.type == "meta"
 
 
