@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rein import nest
+from rein.config import configurable
 from rein.distributions.actions import sum_over_nest
 from rein.distributions.base import Distribution
 from rein.nest import Nest
@@ -73,6 +74,7 @@ def _exact_or_estimated(dist: Distribution) -> tuple[Tensor, Tensor]:
     return entropy, entropy
 
 
+@configurable
 def calc_default_target_entropy(spec: Nest, min_prob: float = 0.1) -> float:
     """Returns the entropy, in nats, that a policy is by default not allowed to fall below.
 
@@ -93,6 +95,7 @@ def calc_default_target_entropy(spec: Nest, min_prob: float = 0.1) -> float:
     return _sum_over_specs(one, spec)
 
 
+@configurable
 def calc_default_max_entropy(spec: Nest, fraction: float = 0.8) -> float:
     """Returns a little less, in nats, than the largest entropy that actions of `spec` can have.
 
@@ -110,6 +113,7 @@ def calc_default_max_entropy(spec: Nest, fraction: float = 0.8) -> float:
     return _sum_over_specs(one, spec)
 
 
+@configurable
 def calc_default_target_entropy_quantized(spec: Nest, num_bins: int, ent_per_action_dim: float = -1.0) -> float:
     """Returns the target entropy, in nats, of continuous actions that are chosen from bins.
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rein import distributions as D
 from rein.distributions.normal_interval import inverse_log_ndtr, log_interval_mass
@@ -210,3 +212,33 @@ def test_base_is_the_normal_before_the_bounds():
         base = D.get_base_dist(make(loc, scale))
         assert isinstance(base, D.DiagNormal)
         assert base.loc is loc
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    loc=st.floats(-50.0, 50.0, width=32),
+    scale=st.floats(0.0009765625, 10.0, width=32),
+    value=st.floats(-1.0, 1.0, width=32),
+    width=st.sampled_from([1e-3, 1.0, 300.0]),
+)
+def test_squashed_log_prob_is_finite_for_every_value_and_parameter(loc, scale, value, width):
+    loc, scale = torch.tensor([loc], requires_grad=True), torch.tensor([scale], requires_grad=True)
+    log_prob = D.SquashedNormal(loc, scale, -width, width).log_prob(torch.tensor([value]) * width)
+    gradients = torch.autograd.grad(log_prob, (loc, scale))
+    assert all(torch.isfinite(tensor).all() for tensor in (log_prob, *gradients))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    loc=st.floats(-20.0, 20.0, width=32),
+    scale=st.floats(0.0625, 1000.0, width=32),
+    share=st.floats(0.0, 1.0, width=32),
+)
+def test_truncated_log_prob_and_samples_are_finite_for_every_parameter(loc, scale, share):
+    loc, scale = torch.tensor([loc], requires_grad=True), torch.tensor([scale], requires_grad=True)
+    dist = D.TruncatedNormal(loc, scale, -1.0, 2.0)
+    log_prob = dist.log_prob(torch.tensor([-1.0 + 3.0 * share]).clamp(-1.0, 2.0))
+    sample = dist.rsample()
+    gradients = torch.autograd.grad(log_prob + sample.sum(), (loc, scale))
+    assert -1.0 <= sample.item() <= 2.0
+    assert all(torch.isfinite(tensor).all() for tensor in (log_prob, *gradients))
