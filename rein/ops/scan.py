@@ -66,6 +66,6 @@ def _reverse_scan_numba(increment: Tensor, decay: Tensor) -> Tensor:
     rows = (shape[0], shape[1:].numel())
     terms = increment.to(kernel_dtype).reshape(rows).contiguous()
     decays = decay.to(kernel_dtype).reshape(rows).contiguous()
-    out = torch.empty(rows, dtype=kernel_dtype)
+    out = torch.empty(rows, dtype=kernel_dtype, device="cpu")
     _kernels_numba.reverse_scan(terms.numpy(), decays.numpy(), out.numpy())
     return out.reshape(shape).to(dtype)

@@ -154,6 +154,9 @@ class Run:
         Args:
             state: of the run to continue.
         """
+        missing = [key for key in self.state_dict() if key not in state]
+        if missing:
+            raise ValueError(f"the state of run {self.name!r} lacks {missing}; it has {list(state)}")
         self.seed = seeding.check_seed(int(state["seed"]))
         self.global_counter = int(state["global_counter"])
         self.env_steps = int(state["env_steps"])
@@ -171,8 +174,8 @@ class Run:
             self.writer = None
 
     def __enter__(self) -> Self:
-        # On a CPU torch's default-device mode would only slow every operation down.
-        context = None if self.device.type == "cpu" else torch.device(self.device)
+        # Torch's default-device mode slows every operation down, so a CPU run installs it only inside of a GPU run.
+        context = None if torch.get_default_device() == self.device else torch.device(self.device)
         if context is not None:
             context.__enter__()
         ACTIVE.set(Activation(self, parent=ACTIVE.get(), device_context=context))

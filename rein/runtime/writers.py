@@ -173,9 +173,10 @@ class JsonlWriter(SummaryWriter):
         self._flush_seconds = flush_seconds
         self._max_queue = max_queue
         self._lock = threading.RLock()
-        self._waiting: list[str] = []
         self._flushed_at = time.monotonic()
-        self._torn = _ends_mid_line(self.path)
+        # A line that a crash tore is ended, so that it spoils no other.
+        self._waiting = bytearray(b"\n" if _ends_mid_line(self.path) else b"")
+        self._records = 0
         self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         if resume_step is not None:
             self._append({"resume_step": resume_step, "time": time.time()})
@@ -192,14 +193,10 @@ class JsonlWriter(SummaryWriter):
                 return
             if self._file is None:
                 raise ValueError(f"{self.path} was closed; summaries after close() would be lost")
-            data = ("\n" if self._torn else "") + "".join(self._waiting)
-            # From here on the line may be torn, until all of it is written.
-            self._torn = True
-            view = memoryview(data.encode())
-            while view:
-                view = view[os.write(self._file, view) :]
-            self._torn = False
-            self._waiting.clear()
+            # After an error the rest still waits, so that the next flush goes on where this one stopped.
+            while self._waiting:
+                del self._waiting[: os.write(self._file, self._waiting)]
+            self._records = 0
 
     def close(self) -> None:  # noqa: D102
         with self._lock:
@@ -209,11 +206,12 @@ class JsonlWriter(SummaryWriter):
                 self._file = None
 
     def _append(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, allow_nan=False) + "\n"
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
         with self._lock:
-            self._waiting.append(line)
+            self._waiting += line
+            self._records += 1
             late = time.monotonic() - self._flushed_at >= self._flush_seconds
-            if late or len(self._waiting) >= self._max_queue or self._file is None:
+            if late or self._records >= self._max_queue or self._file is None:
                 self.flush()
 
 

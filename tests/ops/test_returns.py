@@ -215,3 +215,9 @@ def test_bad_shapes_and_settings_are_named():
         ops.trajectory_discounted_return(reward, reward, torch.zeros(2, 2, dtype=torch.int32), reward)
     with pytest.raises(ValueError, match="cut has shape"):
         ops.lambda_return(reward, reward, reward, 0.9, torch.zeros(2, 2, dtype=torch.bool))
+
+
+def test_cpu_tensors_stay_on_the_cpu_under_another_default_device():
+    reward = torch.ones(3, 2)
+    with torch.device("meta"):
+        assert ops.reverse_scan(reward, reward).device.type == "cpu"

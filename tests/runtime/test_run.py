@@ -9,6 +9,7 @@ import torch
 
 from rein import runtime
 from rein.runtime import Run, seeding, summary
+from rein.runtime.checkpoint import Checkpointer
 
 
 def test_current_run_follows_nesting():
@@ -123,6 +124,27 @@ def test_state_restores_counters_and_every_random_stream():
     assert (fresh.global_counter, fresh.env_steps, fresh.iterations, fresh.progress) == (5, 6, 7, 0.25)
 
 
+def test_state_survives_a_checkpoint(tmp_path):
+    run = Run(seed=1)
+    run.generator("workers/n").random()
+    run.env_steps = 3
+    Checkpointer(tmp_path).save(0, {"run": run.state_dict()})
+    expected = torch.rand(2), np.random.rand(), random.random(), run.generator("workers/n").random()
+    fresh = Run()
+    fresh.load_state_dict(Checkpointer(tmp_path).load().components["run"])
+    assert fresh.env_steps == 3
+    actual = torch.rand(2), np.random.rand(), random.random(), fresh.generator("workers/n").random()
+    assert torch.equal(actual[0], expected[0])
+    assert actual[1:] == expected[1:]
+
+
+def test_incomplete_run_state_is_named():
+    state = Run().state_dict()
+    del state["env_steps"]
+    with pytest.raises(ValueError, match=r"lacks \['env_steps'\]"):
+        Run().load_state_dict(state)
+
+
 def test_state_is_a_nest_of_plain_values():
     run = Run(seed=1)
     run.generator("n")
@@ -195,6 +217,7 @@ def test_devices():
         assert torch.zeros(1).device.type == "meta"
         with Run(device="cpu"):
             assert runtime.get_default_device().type == "cpu"
+            assert torch.zeros(1).device.type == "cpu"
         with pytest.raises(RuntimeError, match="inside a run"):
             runtime.set_default_device("cpu")
     assert torch.zeros(1).device.type == "cpu"

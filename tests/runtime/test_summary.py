@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -147,6 +148,35 @@ def test_a_file_cut_anywhere_is_read_and_continued(tmp_path_factory, cut):
     # A line that lost only its newline is complete once the next record puts it there.
     assert steps in ([*range(whole), 100], [*range(whole + 1), 100])
     assert path.read_bytes().startswith(kept)
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 62, 63, 64, 65, 66, 100])
+def test_a_failed_write_is_loud_and_every_record_arrives_once(tmp_path, monkeypatch, room):
+    writer = summary.JsonlWriter(tmp_path, flush_seconds=1e9)
+    for step in range(3):
+        writer.scalar("x", 1.0 + step, step)
+    real_write = os.write
+    free = room
+
+    def nearly_full(file, data):
+        nonlocal free
+        if free == 0:
+            raise OSError("no space left")
+        written = real_write(file, data[: min(free, 7)])
+        free -= written
+        return written
+
+    monkeypatch.setattr(os, "write", nearly_full)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            writer.flush()
+    free = 3
+    with pytest.raises(OSError, match="no space"):
+        writer.flush()
+    monkeypatch.setattr(os, "write", real_write)
+    writer.scalar("x", 4.0, 3)
+    writer.close()
+    assert summary.read_scalars(tmp_path)["x"].value.tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_resuming_voids_later_steps_without_deleting_them(tmp_path):
