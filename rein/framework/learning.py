@@ -21,13 +21,15 @@ from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, StepT
 from rein.distributions import (
     distributions_to_params,
     extract_spec,
+    index_distributions,
     map_params,
     params_to_distributions,
     stack_distributions,
 )
-from rein.framework import minibatch, recurrence
+from rein.framework import minibatch
 from rein.framework.update import average
 from rein.nest import Nest
+from rein.networks.state import reset_state, zero_state
 from rein.replay import ReplayBuffer
 from rein.runtime import summary
 from rein.runtime.schedules import as_scheduler
@@ -135,7 +137,7 @@ def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool
         return 0
     trained = 0
     if config.whole_replay_buffer_training:
-        whole = from_buffer(algorithm, buffer, buffer.gather_all(), BatchInfo())
+        whole = from_buffer(algorithm, buffer, *buffer.gather_all())
         whole = whole._replace(
             rollout_info=distributions_to_params(whole.rollout_info), batch_info=(), replay_buffer=()
         )
@@ -208,7 +210,7 @@ def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep)
             lambda tensor: tensor.flatten(0, 1), (batch.time_step, batch.rollout_info, batch.state)
         )
         if nest.is_empty(state):
-            state = recurrence.initial_state(algorithm.train_state_spec, size * length)
+            state = zero_state(algorithm.train_state_spec, size * length)
         step = train_step(time_step, state, rollout_info)
         return map_params(lambda tensor: tensor.reshape(size, length, *tensor.shape[1:]).transpose(0, 1), step.info)
     return stack_distributions([step.info for step in _in_order(algorithm, batch, train_step)])
@@ -217,14 +219,14 @@ def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep)
 def _in_order(algorithm: "Algorithm", batch: Experience, train_step: TrainStep) -> list[AlgStep]:
     """`train_step` in the order of time, the recurrent state reset where an episode begins."""
     size, length = batch.step_type.shape[:2]
-    initial = recurrence.initial_state(algorithm.train_state_spec, size)
+    initial = zero_state(algorithm.train_state_spec, size)
     state = initial
     if not nest.is_empty(batch.state):
         state = nest.prune_nest_like(nest.index_nest(batch.state, (slice(None), 0)), algorithm.train_state_spec, ())
     steps = []
     for t in range(length):
-        time_step, rollout_info = map_params(lambda tensor, t=t: tensor[:, t], (batch.time_step, batch.rollout_info))
-        state = recurrence.reset(state, initial, time_step.is_first())
+        time_step, rollout_info = index_distributions((batch.time_step, batch.rollout_info), (slice(None), t))
+        state = reset_state(state, time_step.is_first(), initial)
         step = train_step(time_step, state, rollout_info)
         state = step.state
         steps.append(step)

@@ -125,7 +125,9 @@ def _copy(tensor: torch.Tensor, key: str, unused: dict[str, Any], missing: list[
 
 
 def _own_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    named = [(name, param) for name, param in module._parameters.items() if param is not None]
+    named: list[tuple[str, torch.Tensor]] = [
+        (name, param) for name, param in module._parameters.items() if param is not None
+    ]
     transient = module._non_persistent_buffers_set
     named += [(n, b) for n, b in module._buffers.items() if b is not None and n not in transient]
     return named

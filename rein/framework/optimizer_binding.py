@@ -20,7 +20,8 @@ class OptimizerBinding:
     """The optimizers of one algorithm and, once bound, their parameters."""
 
     def __init__(self, default: Any | None) -> None:
-        self.default = default
+        """Starts with the default optimizer of an algorithm, if it has one."""
+        self.default = None if default is None else _unused(default)
         self.explicit: list[tuple[Any, list[nn.Module | Parameter]]] = []
         self.is_bound = False
 
@@ -30,12 +31,20 @@ class OptimizerBinding:
         for item in items:
             if not isinstance(item, nn.Module | Parameter):
                 raise TypeError(f"expected modules and parameters for {optimizer}, got {type(item).__name__}")
-        self.explicit.append((optimizer, items))
+        self.explicit.append((_unused(optimizer), items))
 
     def own_optimizers(self) -> list[Any]:
         """The default optimizer, if any, then those that were added."""
         default = [] if self.default is None else [self.default]
         return default + [optimizer for optimizer, _ in self.explicit]
+
+
+def _unused(optimizer: Any) -> Any:
+    """`optimizer`, or a fresh copy if another algorithm has it: a conf may give one object to several."""
+    if getattr(optimizer, "has_owner", False):
+        optimizer = optimizer.copy()
+    optimizer.has_owner = True
+    return optimizer
 
 
 def bind(algorithm: "Algorithm") -> list[Parameter]:

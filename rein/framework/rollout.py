@@ -7,8 +7,8 @@ import torch
 from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
 from rein.distributions import extract_spec, map_params, stack_distributions
-from rein.framework import recurrence
 from rein.nest import Nest
+from rein.networks.state import reset_state, zero_state
 from rein.runtime.timers import timer
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Rollout:
         self._algorithm = [algorithm]
         self.env = env
         batch_size = env.batch_size
-        self._initial_state = recurrence.initial_state(algorithm.rollout_state_spec, batch_size)
+        self._initial_state = zero_state(algorithm.rollout_state_spec, batch_size)
         self.policy_state: Nest = self._initial_state
         self.transform_state: Nest = None
         self._fraction = 0.0
@@ -49,9 +49,10 @@ class Rollout:
         self.policy_state = nest.detach(self.policy_state)
         for step in range(length + 1):
             is_bootstrap = step == length
-            time_step, alg_step, state = self._act(with_grad, keep=not is_bootstrap)
-            # The environment writes over its tensors later on.
-            time_steps.append(nest.map_structure(torch.clone, time_step._replace(untransformed=())))
+            # The environment writes over its tensors later on, and infos may refer to them.
+            raw = nest.map_structure(torch.clone, self.env.current_time_step())
+            time_step, alg_step, state = self._act(raw, with_grad, keep=not is_bootstrap)
+            time_steps.append(time_step._replace(untransformed=()))
             infos.append(alg_step.info)
             states.append(state if keep_states else ())
             if not is_bootstrap:
@@ -75,7 +76,7 @@ class Rollout:
         experience = None
         for _ in range(length):
             raw = self.env.current_time_step()
-            _, alg_step, state = self._act(with_grad, keep=True)
+            _, alg_step, state = self._act(raw, with_grad, keep=True)
             if with_grad:
                 alg_step = map_params(torch.Tensor.detach, alg_step)
             experience = make_experience(raw, alg_step, state)
@@ -87,17 +88,16 @@ class Rollout:
     def peek(self) -> Experience:
         """What `collect_for_replay` would store next, [B, ...]; nothing is kept of it."""
         raw = self.env.current_time_step()
-        _, alg_step, state = self._act(with_grad=False, keep=False)
+        _, alg_step, state = self._act(raw, with_grad=False, keep=False)
         return make_experience(raw, alg_step, state)
 
-    def _act(self, with_grad: bool, keep: bool) -> tuple[TimeStep, AlgStep, Nest]:
+    def _act(self, raw: TimeStep, with_grad: bool, keep: bool) -> tuple[TimeStep, AlgStep, Nest]:
         """`rollout_step` at the current time step; with `keep`, its new states are kept."""
         algorithm = self._algorithm[0]
-        raw = self.env.current_time_step()
         if self.transform_state is None:
             self.transform_state = algorithm.initial_transform_state(self.env.batch_size)
         time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
-        state = recurrence.reset(self.policy_state, self._initial_state, raw.is_first())
+        state = reset_state(self.policy_state, raw.is_first(), self._initial_state)
         with torch.set_grad_enabled(with_grad), timer("act"):
             alg_step = algorithm.rollout_step(time_step, state)
         if keep:

@@ -38,7 +38,7 @@ def update_with_gradient(
     for optimizer in optimizers:
         optimizer.zero_grad(set_to_none=True)
     if isinstance(loss, Tensor) and loss.requires_grad:
-        loss.backward()
+        torch.autograd.backward(loss)
     for optimizer in optimizers:
         optimizer.step()
     return loss_info, _Updated(algorithm, optimizers)

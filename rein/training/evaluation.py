@@ -11,7 +11,7 @@ from rein import nest
 from rein.data_structures import StepType, TimeStep
 from rein.envs import Environment
 from rein.framework import RLAlgorithm
-from rein.framework.recurrence import initial_state, reset
+from rein.networks.state import reset_state, zero_state
 from rein.runtime.seeding import get_rng_state, set_rng_state
 
 
@@ -100,7 +100,7 @@ def _run_episodes(
     batch = env.batch_size
     quota = np.full(batch, num_episodes // batch)
     quota[: num_episodes % batch] += 1
-    initial = state = initial_state(algorithm.predict_state_spec, batch)
+    initial = state = zero_state(algorithm.predict_state_spec, batch)
     transform_state = algorithm.initial_transform_state(batch)
     time_step = env.reset()
     running = np.zeros((batch, *env.reward_spec.shape))
@@ -111,7 +111,7 @@ def _run_episodes(
         if on_step is not None:
             on_step(time_step)
         transformed, transform_state = algorithm.transform_timestep(time_step, transform_state)
-        state = reset(state, initial, time_step.is_first())
+        state = reset_state(state, time_step.is_first(), initial)
         alg_step = algorithm.predict_step(transformed, state)
         state = alg_step.state
         time_step = env.step(nest.map_structure(lambda tensor: tensor.detach(), alg_step.output))

@@ -13,6 +13,7 @@ from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy.actor_critic import ActorCriticAlgorithm, ActorCriticInfo, ActorCriticState
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, TimeStep
+from rein.framework import minibatch
 from rein.nest import Nest
 from rein.ops import trajectory_advantage
 
@@ -64,8 +65,8 @@ class PPOAlgorithm(ActorCriticAlgorithm):
         """Generalized advantages, [B, T] or [B, T, D]; 0 at the last step, whose successor is not known."""
         gamma = self._loss.gamma
         discount = info.discount * gamma if gamma.ndim == 0 else info.discount[..., None] * gamma
-        segment = (info.reward, info.value, info.step_type, discount)
-        advantages = trajectory_advantage(*(part.transpose(0, 1) for part in segment), self._loss.td_lambda)
+        reward, value, step_type, discount = minibatch.time_major((info.reward, info.value, info.step_type, discount))
+        advantages = trajectory_advantage(reward, value, step_type, discount, self._loss.td_lambda)
         return torch.cat([advantages, torch.zeros_like(advantages[:1])]).transpose(0, 1)
 
     def train_step(self, inputs: TimeStep, state: ActorCriticState, rollout_info: PPOInfo) -> AlgStep:
