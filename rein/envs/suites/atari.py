@@ -36,7 +36,7 @@ _OLD_ID = re.compile(r"^(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip|Deterministic)
 
 
 @configurable
-class DeepMindAtari(gym.Wrapper[Image, int, Any, Any]):
+class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstructorArgs):
     """An Atari game as agents usually see it: few actions per second, small gray images.
 
     Observations are uint8 [1, screen_size, screen_size] ([3, ...] in color): the pixelwise maximum of the
@@ -65,7 +65,17 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any]):
         fire_reset: bool = True,
         clip_rewards: bool = False,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            frame_skip=frame_skip,
+            noop_max=noop_max,
+            screen_size=screen_size,
+            grayscale=grayscale,
+            episodic_life=episodic_life,
+            fire_reset=fire_reset,
+            clip_rewards=clip_rewards,
+        )
+        gym.Wrapper.__init__(self, env)
         if frame_skip < 1 or noop_max < 0 or screen_size < 1:
             raise ValueError(
                 "Need frame_skip >= 1, noop_max >= 0 and screen_size >= 1; "

@@ -15,7 +15,7 @@ _PREFIXES = ("MiniGrid-", "BabyAI-")
 
 
 @configurable
-class GridObservation(gym.ObservationWrapper[Any, Any, Any]):
+class GridObservation(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Replaces MiniGrid's observation (with its text) by arrays.
 
     Args:
@@ -35,7 +35,8 @@ class GridObservation(gym.ObservationWrapper[Any, Any, Any]):
         tile_size: int = 8,
         mission_length: int = 0,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, view=view, tile_size=tile_size, mission_length=mission_length)
+        gym.ObservationWrapper.__init__(self, env)
         if view not in ("partial", "image", "full", "rgb"):
             raise ValueError(f"view must be 'partial', 'image', 'full' or 'rgb'; got {view!r}.")
         if mission_length and view != "partial":

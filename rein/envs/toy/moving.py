@@ -34,7 +34,7 @@ class MovingEnv(ToyWorld[FloatArray, MovingAction]):
 
     cannot be beaten, since progress adds up to at most e and no step covers more than `max_speed`.
     `optimal_return()` gives it for the current start, `scripted_action()` plays it. Over many starts
-    the mean is 1.58 with the defaults (about 6 steps); a uniformly random agent earns about 0.
+    the mean is 1.85 with the defaults (6.4 steps on average); a uniformly random agent earns about -0.55.
 
     Observation [8]: position (2), cosine and sine of the heading, speed / max_speed, the vector to the
     disc's centre seen from the car (ahead, to the left), e.

@@ -34,7 +34,7 @@ class TransformAction(gym.wrappers.TransformAction[Any, Any, Any]):
 
 
 @configurable
-class DiscreteContinuousAction(gym.ActionWrapper[Any, Pair, Any]):
+class DiscreteContinuousAction(gym.ActionWrapper[Any, Pair, Any], gym.utils.RecordConstructorArgs):
     """Offers the pair (choice, amounts), that is `Tuple(Discrete, Box)`, and combines it into an action.
 
     Without `combine` the world must have a flat bounded Box: the choice names the one dimension that
@@ -54,7 +54,8 @@ class DiscreteContinuousAction(gym.ActionWrapper[Any, Pair, Any]):
         amounts: spaces.Box | None = None,
         combine: Callable[[int, NDArray[np.float32]], Any] | None = None,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, num_choices=num_choices, amounts=amounts, combine=combine)
+        gym.ActionWrapper.__init__(self, env)
         inner = env.action_space
         flat = isinstance(inner, spaces.Box) and len(inner.shape) == 1
         if not flat and (combine is None or num_choices is None or amounts is None):
@@ -84,7 +85,7 @@ class DiscreteContinuousAction(gym.ActionWrapper[Any, Pair, Any]):
 
 
 @configurable
-class ParameterizedAction(gym.ActionWrapper[Any, Pair, Any]):
+class ParameterizedAction(gym.ActionWrapper[Any, Pair, Any], gym.utils.RecordConstructorArgs):
     """Offers `Tuple(Discrete, Box)` for a world with one parameter Box per choice.
 
     Such worlds take `Tuple(Discrete(n), Tuple(Box, ..., Box))`, as Hausknecht & Stone (2016) describe
@@ -96,7 +97,8 @@ class ParameterizedAction(gym.ActionWrapper[Any, Pair, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.ActionWrapper.__init__(self, env)
         inner = env.action_space
         if not (
             isinstance(inner, spaces.Tuple)

@@ -16,7 +16,7 @@ class RecordEpisodeStatistics(gym.wrappers.RecordEpisodeStatistics[Any, Any]):
 
 
 @configurable
-class InfoMetrics(gym.Wrapper[Any, Any, Any, Any]):
+class InfoMetrics(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Declares scalars of `info` as metrics: sets `env_info_space` and fills them in at every step.
 
     A scalar that the world does not report at some step (most leave `reset` out) gets its default there.
@@ -27,7 +27,8 @@ class InfoMetrics(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any], defaults: Mapping[str, float]) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, defaults=dict(defaults))
+        gym.Wrapper.__init__(self, env)
         self._defaults = {name: np.float32(value) for name, value in defaults.items()}
         scalar = spaces.Box(-np.inf, np.inf, (), np.float32)
         inner = env.get_wrapper_attr("env_info_space") if env.has_wrapper_attr("env_info_space") else {}

@@ -41,7 +41,7 @@ class TimeAwareObservation(gym.wrappers.TimeAwareObservation[Any, Any, Any]):
 
 
 @configurable
-class ChannelFirst(gym.ObservationWrapper[Any, Any, Any]):
+class ChannelFirst(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Moves the channels of every image from last to first, also inside Dict and Tuple observations.
 
     An image is a uint8 Box with three dimensions whose last one is no larger than `max_channels`, or a
@@ -53,7 +53,8 @@ class ChannelFirst(gym.ObservationWrapper[Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any], max_channels: int = 12) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, max_channels=max_channels)
+        gym.ObservationWrapper.__init__(self, env)
         self._max_channels = max_channels
         self._found = False
         self.observation_space, self._conversions = self._plan(env.observation_space)
@@ -123,7 +124,7 @@ _VELOCITIES: dict[str, tuple[int, ...]] = {
 
 
 @configurable
-class MaskVelocity(gym.ObservationWrapper[Any, Any, Any]):
+class MaskVelocity(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Hides velocities in a vector observation, so that a policy needs memory.
 
     Args:
@@ -139,7 +140,8 @@ class MaskVelocity(gym.ObservationWrapper[Any, Any, Any]):
         velocities: Sequence[int] | None = None,
         drop: bool = False,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, velocities=velocities, drop=drop)
+        gym.ObservationWrapper.__init__(self, env)
         space = env.observation_space
         if not isinstance(space, spaces.Box) or len(space.shape) != 1:
             raise ValueError(f"MaskVelocity needs a flat Box observation; got {space}.")
@@ -164,7 +166,7 @@ class MaskVelocity(gym.ObservationWrapper[Any, Any, Any]):
 
 
 @configurable
-class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
+class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Puts the mask of valid actions into the observation, wherever the world offers it.
 
     The observation becomes `{"observation": ..., "valid_action_mask": bool [n]}`, or gains the second entry if
@@ -176,7 +178,8 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(f"Action masks need a Discrete action space; got {env.action_space}.")
         mask = spaces.Box(0, 1, (int(env.action_space.n),), np.bool_)  # type: ignore[arg-type]

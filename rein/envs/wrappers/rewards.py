@@ -22,7 +22,7 @@ class ClipReward(gym.wrappers.ClipReward[Any, Any]):
 
 
 @configurable
-class ScalarReward(gym.RewardWrapper[Any, Any]):
+class ScalarReward(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs):
     """Turns a reward vector into a number.
 
     Args:
@@ -39,7 +39,8 @@ class ScalarReward(gym.RewardWrapper[Any, Any]):
         weights: Sequence[float] | None = None,
         function: Callable[[NDArray[np.float32]], float] | None = None,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, weights=weights, function=function)
+        gym.RewardWrapper.__init__(self, env)
         if weights is not None and function is not None:
             raise ValueError("ScalarReward takes weights or function, not both.")
         if not env.has_wrapper_attr("reward_space") or env.get_wrapper_attr("reward_space").shape == ():
@@ -56,7 +57,7 @@ class ScalarReward(gym.RewardWrapper[Any, Any]):
 
 
 @configurable
-class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
+class VectorReward(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Replaces the reward by a vector of terms that the world reports in `info`.
 
     MuJoCo worlds, for example, report `reward_forward` and `reward_ctrl`.
@@ -67,7 +68,8 @@ class VectorReward(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any], terms: Sequence[str]) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, terms=terms)
+        gym.Wrapper.__init__(self, env)
         if not terms or isinstance(terms, str):
             raise ValueError(f"terms must be a list of info keys; got {terms!r}.")
         self._terms = tuple(terms)

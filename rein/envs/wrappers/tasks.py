@@ -108,7 +108,7 @@ class CurriculumStatus(NamedTuple):
 
 
 @configurable
-class Curriculum(gym.Wrapper[Any, Any, Any, Any]):
+class Curriculum(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Asks a hook before each episode how the world should be set up.
 
     The hook returns attributes to set on the world, for example `{"gap": 0.5}`; a name that no layer of the
@@ -126,7 +126,8 @@ class Curriculum(gym.Wrapper[Any, Any, Any, Any]):
         choose: Callable[[CurriculumStatus], Mapping[str, Any]],
         window: int = 20,
     ) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, choose=choose, window=window)
+        gym.Wrapper.__init__(self, env)
         self._choose = choose
         self._returns: deque[float] = deque(maxlen=window)
         self._episodes = 0

@@ -14,7 +14,7 @@ class TimeLimit(gym.wrappers.TimeLimit[Any, Any]):
 
 
 @configurable
-class FrameSkip(gym.Wrapper[Any, Any, Any, Any]):
+class FrameSkip(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Repeats every action and adds up the rewards, scalar or vector; stops when the episode ends.
 
     Gymnasium's `RepeatAction` does the same for scalar rewards only.
@@ -25,7 +25,8 @@ class FrameSkip(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any], skip: int) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, skip=skip)
+        gym.Wrapper.__init__(self, env)
         if skip < 1:
             raise ValueError(f"skip must be at least 1; got {skip}.")
         self.skip = skip
@@ -42,7 +43,7 @@ class FrameSkip(gym.Wrapper[Any, Any, Any, Any]):
 
 
 @configurable
-class RandomWarmup(gym.Wrapper[Any, Any, Any, Any]):
+class RandomWarmup(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Begins each episode with a random number of random actions that the agent never sees.
 
     Their rewards are dropped. Actions and their number come from the world's `np_random`, so that
@@ -55,7 +56,8 @@ class RandomWarmup(gym.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(self, env: gym.Env[Any, Any], max_steps: int = 30, min_steps: int = 0) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self, max_steps=max_steps, min_steps=min_steps)
+        gym.Wrapper.__init__(self, env)
         if not 0 <= min_steps <= max_steps:
             raise ValueError(f"Need 0 <= min_steps <= max_steps; got {min_steps=}, {max_steps=}.")
         self._min_steps = min_steps
