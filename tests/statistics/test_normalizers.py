@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rein import statistics
+from rein.config import config, fresh_configs
 from rein.runtime import Run, summary
 from rein.specs import TensorSpec
 
@@ -163,3 +164,14 @@ def test_debug_summaries_show_the_moments():
 def test_bad_epsilon_is_named():
     with pytest.raises(ValueError, match="variance_epsilon"):
         statistics.ScalarEMNormalizer(variance_epsilon=-1.0)
+
+
+def test_parameters_can_be_given_by_a_conf():
+    with fresh_configs():
+        config({"AdaptiveNormalizer.speed": 2.0, "ScalarWindowNormalizer.window_size": 1})
+        assert statistics.AdaptiveNormalizer(SPEC)._moments._speed == 2.0
+        assert statistics.ScalarAdaptiveNormalizer(3.0)._moments._speed == 3.0
+        normalizer = statistics.ScalarWindowNormalizer()
+        normalizer.update(torch.tensor(1.0))
+        normalizer.update(torch.tensor(5.0))
+        assert normalizer.mean().item() == 5.0
