@@ -1,6 +1,6 @@
 """Board games played by the rules of OpenSpiel."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,14 @@ from rein.envs.drawing import BLUE, RED, YELLOW, Frame, bar_chart
 _STONES = {"connect_four": (0, 1), "go": (0, 1), "tic_tac_toe": (1, 2), "othello": (1, 2)}
 
 
+class _Native(NamedTuple):
+    """OpenSpiel's objects, and the list of moves that they stand for."""
+
+    rules: Any
+    state: Any
+    moves: list[int]
+
+
 @configurable
 class OpenSpielEnv(BoardGameEnv):
     """A two-player, deterministic game with perfect information from OpenSpiel.
@@ -21,7 +29,8 @@ class OpenSpielEnv(BoardGameEnv):
     and `to_play`. In other games it is OpenSpiel's observation tensor as player 0 sees it, plus a plane of
     `to_play`. Row 0 is the bottom row. Actions are OpenSpiel's: columns in connect_four; points and then pass in go.
 
-    The state is `np_random` and `moves`, the list of moves made; `replay(moves)` restores it.
+    The state of a game is `moves`, the list of moves made: OpenSpiel's own objects, which cannot be saved as plain data,
+    live outside `__dict__` and follow it.
 
     Args:
         game: OpenSpiel's short name, such as "connect_four".
@@ -29,62 +38,45 @@ class OpenSpielEnv(BoardGameEnv):
         **options: see `BoardGameEnv`: opponent, opponent_side, reward_view, illegal_move, render_mode.
     """
 
+    __slots__ = ("_native",)
+
     def __init__(self, game: str, parameters: dict[str, Any] | None = None, **options: Any) -> None:
         import pyspiel
 
-        self._game = pyspiel.load_game(game, dict(parameters or {}))
-        self._check_kind(pyspiel)
-        self._name = game
-        shape = tuple(self._game.observation_tensor_shape())
+        rules = pyspiel.load_game(game, dict(parameters or {}))
+        _check_kind(pyspiel, rules)
+        shape = tuple(rules.observation_tensor_shape())
         if len(shape) != 3:
             raise ValueError(f"{game} has no spatial observation (its shape is {shape}).")
-        self._tensor_shape = shape
         planes = 3 if game in _STONES else shape[0] + 1
-        super().__init__(
-            self._game.num_distinct_actions(),
-            (planes, *shape[1:]),
-            self._game.max_game_length(),
-            **options,
-        )
+        super().__init__(rules.num_distinct_actions(), (planes, *shape[1:]), rules.max_game_length(), **options)
+        self._name = game
+        self._rules_text = str(rules)
+        self._tensor_shape = shape
         self.moves: list[int] = []
-        self._state = self._game.new_initial_state()
+        self._native: _Native | None = None
 
-    def replay(self, moves: list[int]) -> None:
-        """Restores the position after the given moves of both players."""
-        self._begin()
-        for move in moves:
-            self._play(move)
-        self._moves_made = len(moves)
+    @property
+    def _state(self) -> Any:
+        """OpenSpiel's state after `moves`; replayed if another list has been put in their place."""
+        if self._native is None or self._native.moves is not self.moves:
+            import pyspiel
+
+            rules = pyspiel.load_game(self._rules_text) if self._native is None else self._native.rules
+            state = rules.new_initial_state()
+            for move in self.moves:
+                state.apply_action(move)
+            self._native = _Native(rules, state, self.moves)
+        return self._native.state
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        state["_game"] = str(self._game)
-        del state["_state"]
-        return state
+        return dict(self.__dict__)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        import pyspiel
-
         self.__dict__.update(state)
-        self._game = pyspiel.load_game(state["_game"])
-        self.replay(list(state["moves"]))
-
-    def _check_kind(self, pyspiel: Any) -> None:
-        kind = self._game.get_type()
-        if (
-            kind.dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL
-            or kind.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC
-            or kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
-            or kind.utility != pyspiel.GameType.Utility.ZERO_SUM
-            or self._game.num_players() != 2
-        ):
-            raise ValueError(
-                f"{kind.short_name} is not a two-player, zero-sum, turn-based game with perfect "
-                "information and no chance, which is all that boards/ supports."
-            )
+        self._native = None
 
     def _begin(self) -> None:
-        self._state = self._game.new_initial_state()
         self.moves = []
 
     def _play(self, action: int) -> None:
@@ -122,3 +114,18 @@ class OpenSpielEnv(BoardGameEnv):
         if self._name == "connect_four":
             return draw_stones(upright, ground=BLUE, colors=(RED, YELLOW))
         return draw_stones(upright)
+
+
+def _check_kind(pyspiel: Any, rules: Any) -> None:
+    kind = rules.get_type()
+    if (
+        kind.dynamics != pyspiel.GameType.Dynamics.SEQUENTIAL
+        or kind.chance_mode != pyspiel.GameType.ChanceMode.DETERMINISTIC
+        or kind.information != pyspiel.GameType.Information.PERFECT_INFORMATION
+        or kind.utility != pyspiel.GameType.Utility.ZERO_SUM
+        or rules.num_players() != 2
+    ):
+        raise ValueError(
+            f"{kind.short_name} is not a two-player, zero-sum, turn-based game with perfect "
+            "information and no chance, which is all that boards/ supports."
+        )

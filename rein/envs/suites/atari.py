@@ -97,7 +97,7 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
         self._clip_rewards = clip_rewards
         shape = self._ale.getScreenDims() + (() if grayscale else (3,))
         self._frames = np.zeros((2, *shape), np.uint8)
-        self._fetch = self._ale.getScreenGrayscale if grayscale else self._ale.getScreenRGB
+        self._grayscale = grayscale
         channels = 1 if grayscale else 3
         self.observation_space = spaces.Box(0, 255, (channels, screen_size, screen_size), np.uint8)
         self._lives = 0
@@ -157,6 +157,12 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
         if self._frame_skip == 1:
             self._frames[1] = self._frames[0]
         return reward
+
+    def _fetch(self, screen: Image) -> None:
+        if self._grayscale:
+            self._ale.getScreenGrayscale(screen)
+        else:
+            self._ale.getScreenRGB(screen)
 
     def _fetch_last(self) -> None:
         self._fetch(self._frames[0])
