@@ -6,16 +6,16 @@ from typing import Any, NamedTuple, Protocol
 
 from rein.config import configurable, save_config
 from rein.envs import Environment, create_environment
-from rein.framework import RLAlgorithm, TrainerConfig
+from rein.framework import TrainerConfig
 from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.writers import create_summary_writer
+from rein.training.construction import build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopRequest
-from rein.transforms import create_data_transformer
 
 
 class Progress(NamedTuple):
@@ -81,7 +81,7 @@ class Trainer:
         with self.run:
             self.run.seed_everything(deterministic)
             self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
-            self.algorithm = self._build_algorithm()
+            self.algorithm = build_algorithm(config, self.env)
             self.budget = Budget(config, self.env.batch_size)
             self._restore()
         resumed = self.run.global_counter if self.run.iterations else None
@@ -92,29 +92,20 @@ class Trainer:
             max_queue=config.summary_max_queue,
             tensorboard=tensorboard,
         )
-        expected = self.budget.expected_iterations
+        self._set_periods()
+
+    def extend(self, num_env_steps: int) -> None:
+        """Goes on to `num_env_steps` environment steps in all, whatever the settings said; schedules stretch to it."""
+        self.config.num_iterations, self.config.num_env_steps = 0, num_env_steps
+        self.budget = Budget(self.config, self.env.batch_size)
+        self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
+        self._set_periods()
+
+    def _set_periods(self) -> None:
+        config, expected = self.config, self.budget.expected_iterations
         self._summaries = Every(config.summary_interval, config.num_summaries, expected)
         self._evaluations = Every(config.eval_interval, config.num_evals, expected)
         self._checkpoints = Every(None, config.num_checkpoints, expected)
-
-    def _build_algorithm(self) -> RLAlgorithm:
-        config, env = self.config, self.env
-        if config.algorithm_ctor is None:
-            raise ValueError("TrainerConfig.algorithm_ctor is not set: name the algorithm to train")
-        config.data_transformer = create_data_transformer(config.data_transformer_ctor, env.observation_spec)
-        algorithm: RLAlgorithm = config.algorithm_ctor(
-            observation_spec=config.data_transformer.transformed_observation_spec,
-            action_spec=env.action_spec,
-            reward_spec=env.reward_spec,
-            env=env,
-            config=config,
-            debug_summaries=config.debug_summaries,
-        )
-        algorithm.set_path("")
-        algorithm.preload_checkpoints()
-        if config.offline_buffer_dir is not None:
-            algorithm.load_offline_replay_buffer(env.observation_spec)
-        return algorithm
 
     # The loop.
 
@@ -169,9 +160,7 @@ class Trainer:
     def _evaluate(self, progress: Progress) -> None:
         if self._eval_env is None:
             seed = self.run.spawn_seeds(1, "evaluation")[0]
-            self._eval_env = create_environment(
-                num_parallel_environments=self.config.num_eval_environments, seed=seed, is_evaluation=True
-            )
+            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments, seed=seed)
         result = evaluate(self.algorithm, self._eval_env, self.config.num_eval_episodes)
         self._last_evaluation = result
         with summary.record_if(lambda: True, override=True):
