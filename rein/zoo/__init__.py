@@ -1,0 +1,109 @@
+"""The zoo: one conf per (algorithm, task), and one base per algorithm under `bases/`.
+
+A conf describes itself by its docstring and by a literal dict `ENTRY`, both read here without running it:
+
+    \"\"\"PPO on CartPole-v1.\"\"\"
+    ENTRY = {"algorithm": "PPOAlgorithm", "env": "CartPole-v1", "env_steps": 100_000, "bar": 490}
+
+See docs/zoo.md for the keys.
+"""
+
+import ast
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rein.config.names import did_you_mean
+
+_HOME = Path(__file__).parent
+_REQUIRED_KEYS = ("algorithm",)
+_TASK_KEYS = ("env", "env_steps")
+
+
+class ZooEntry(NamedTuple):
+    """A conf of the zoo, as it describes itself."""
+
+    name: str
+    path: Path
+    summary: str
+    facts: Mapping[str, Any]
+    """The dict `ENTRY`: algorithm, and for a task env, env_steps and maybe bar, reference, seeds, notes."""
+
+    @property
+    def algorithm(self) -> str:
+        """Class name of the algorithm."""
+        return str(self.facts["algorithm"])
+
+    @property
+    def env(self) -> str | None:
+        """Id of the environment; None for a base."""
+        return self.facts.get("env")
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything in plain values."""
+        return {"name": self.name, "summary": self.summary, "path": str(self.path), **self.facts}
+
+
+class UnknownEntryError(ValueError):
+    """There is no conf or algorithm of that name."""
+
+
+@cache
+def tasks() -> dict[str, ZooEntry]:
+    """All tasks by name, such as "ppo_cartpole"."""
+    return _read_folder(_HOME, _REQUIRED_KEYS + _TASK_KEYS)
+
+
+@cache
+def algorithms() -> dict[str, ZooEntry]:
+    """The bases by the short name of their algorithm, such as "ppo"."""
+    return _read_folder(_HOME / "bases", _REQUIRED_KEYS)
+
+
+def find_task(name: str) -> ZooEntry:
+    """The task of that name; an error that suggests the nearest if there is none."""
+    return _find(name, tasks(), "conf file or zoo entry", "rein list zoo")
+
+
+def find_algorithm(name: str) -> ZooEntry:
+    """The base of the algorithm of that short name, or of that class name."""
+    by_name = algorithms()
+    by_class = {entry.algorithm.lower(): entry for entry in by_name.values()}
+    lowered = name.lower()
+    if lowered in by_class and lowered not in by_name:
+        return by_class[lowered]
+    return _find(lowered, by_name, "algorithm", "rein list algorithms")
+
+
+def read_entry(path: Path, required: tuple[str, ...] = ()) -> ZooEntry:
+    """What a conf says about itself, without running it.
+
+    Args:
+        path: the conf.
+        required: keys that `ENTRY` must have.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    docstring = ast.get_docstring(tree) or ""
+    facts: dict[str, Any] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "ENTRY" for target in targets):
+            assert isinstance(node, ast.Assign)
+            facts = ast.literal_eval(node.value)
+    missing = [key for key in required if key not in facts]
+    if missing:
+        raise ValueError(f"{path}: ENTRY lacks {', '.join(missing)}: it must be a literal dict with {required}")
+    return ZooEntry(path.stem, path, docstring.partition("\n")[0], facts)
+
+
+def _read_folder(folder: Path, required: tuple[str, ...]) -> dict[str, ZooEntry]:
+    paths = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
+    return {path.stem: read_entry(path, required) for path in paths}
+
+
+def _find(name: str, known: Mapping[str, ZooEntry], what: str, command: str) -> ZooEntry:
+    if name in known:
+        return known[name]
+    hint = did_you_mean(name, known) or f" `{command}` shows what there is."
+    raise UnknownEntryError(f"there is no {what} {name!r}.{hint}")

@@ -1,0 +1,53 @@
+"""Proximal policy optimization: clipped surrogate, several passes over each rollout."""
+
+from functools import partial
+
+import torch
+
+from rein.algorithms.losses import PPOLoss
+from rein.algorithms.on_policy import PPOAlgorithm
+from rein.config import config, define_config
+from rein.networks import ActorDistributionNetwork, ValueNetwork
+from rein.optimizers import Adam
+from rein.runtime import LinearScheduler
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "actions": "discrete, continuous or mixed",
+    "reference": "Schulman et al. 2017, arXiv:1707.06347",
+}
+
+learning_rate = define_config("learning_rate", 3e-4)
+final_learning_rate = define_config("final_learning_rate", 0.0)
+hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
+max_gradient_norm = define_config("max_gradient_norm", 0.5)
+
+layers = {"fc_layer_params": hidden_layers, "activation": torch.tanh}
+
+config("create_environment", num_parallel_environments=8)
+config(
+    "PPOAlgorithm",
+    actor_network_ctor=partial(ActorDistributionNetwork, **layers),
+    value_network_ctor=partial(ValueNetwork, **layers),
+    loss_class=PPOLoss,
+    optimizer=Adam(
+        lr=LinearScheduler("percent", [(0.0, learning_rate), (1.0, final_learning_rate)]),
+        gradient_clipping=max_gradient_norm,
+        clip_by_global_norm=True,
+    ),
+)
+config("PPOLoss", gamma=0.99, td_lambda=0.95, importance_ratio_clipping=0.2, td_loss_weight=0.5)
+config(
+    "TrainerConfig",
+    algorithm_ctor=PPOAlgorithm,
+    num_iterations=0,
+    num_env_steps=1_000_000,
+    unroll_length=128,
+    mini_batch_length=1,
+    mini_batch_size=64,
+    num_updates_per_train_iter=10,
+    summary_interval=5,
+    evaluate=True,
+    num_evals=10,
+    async_eval=False,
+)
