@@ -53,6 +53,7 @@ class Priorities:
     def bind(self) -> None:
         """Looks up addresses, which differ between processes."""
         self._loops = compiled(self._pos.device)
+        self._length_number = self._length.numpy()
         self._ring_at = (
             self._max_length,
             self._num_envs,
@@ -62,7 +63,7 @@ class Priorities:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_loops", "_ring_at")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_loops", "_ring_at", "_length_number")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -71,7 +72,7 @@ class Priorities:
     @property
     def length(self) -> int:
         """Steps per sequence that the starts are meant for."""
-        return int(self._length)
+        return int(self._length_number)
 
     @property
     def initial(self) -> float:
@@ -83,12 +84,11 @@ class Priorities:
         if self._loops is not None:
             self._loops.prioritize_new(
                 env_ids.data_ptr(),
-                len(env_ids),
+                env_ids.shape[0],
                 *self._ring_at,
                 self.length,
                 self.initial,
                 *self.tree.address,
-                self.tree.stats_at,
             )
             return
         length, initial = self.length, self.initial
@@ -116,11 +116,10 @@ class Priorities:
                 env_ids.data_ptr(),
                 positions.data_ptr(),
                 priorities.data_ptr(),
-                len(env_ids),
+                env_ids.shape[0],
                 *self._ring_at,
                 self.length,
                 *self.tree.address,
-                self.tree.stats_at,
             )
             if result != self._loops.OK:
                 index, what = divmod(result, 2)
@@ -189,22 +188,22 @@ class Priorities:
 
         The weight is the priority divided by the average of all priorities that are not zero.
         """
-        total = float(self.tree.summary())
-        scale = self.tree.nnz / total if total > 0 else 0.0
         if self._loops is None:
+            scale = self.tree.nnz / float(self.tree.summary())
             env_ids = leaves // self._max_length
             newest = self._pos[env_ids] - 1
             positions = newest - (newest - leaves % self._max_length) % self._max_length
             weights = (self.tree.leaves[leaves].to(torch.float64) * scale).to(torch.float32)
             return env_ids, positions, weights
-        env_ids, positions = torch.empty_like(leaves), torch.empty_like(leaves)
-        weights = torch.from_numpy(np.empty(len(leaves), np.float32))
+        num = leaves.shape[0]
+        env_ids = torch.from_numpy(np.empty(num, np.int64))
+        positions = torch.from_numpy(np.empty(num, np.int64))
+        weights = torch.from_numpy(np.empty(num, np.float32))
         self._loops.locate_leaves(
             leaves.data_ptr(),
-            len(leaves),
+            num,
             *self._ring_at[:3],
-            *self.tree.address[:2],
-            scale,
+            *self.tree.address,
             env_ids.data_ptr(),
             positions.data_ptr(),
             weights.data_ptr(),

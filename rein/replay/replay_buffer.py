@@ -194,12 +194,12 @@ class ReplayBuffer(RingBuffer):
             super()._add(leaves, env_ids)
         else:
             step_type = leaves[self._special["step_type"]]
-            discount = self._constant(len(env_ids), 1.0)
+            discount = self._constant(env_ids.shape[0], 1.0)
             if "discount" in self._special:
                 discount = leaves[self._special["discount"]]
             num_finished = episodes.add(step_type, discount, env_ids)
             if self._record_episodic_return:
-                leaves.append(self._constant(len(env_ids), self._default_return))
+                leaves.append(self._constant(env_ids.shape[0], self._default_return))
             super()._add(leaves, env_ids)
             if num_finished and self._record_episodic_return:
                 fields = (self._special["reward"], self._special["discount"])
@@ -232,7 +232,6 @@ class ReplayBuffer(RingBuffer):
 
     # -- sampling -----------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def get_batch(self, batch_size: int, batch_length: int) -> tuple[Nest, BatchInfo]:
         """Samples `batch_size` sequences of `batch_length` consecutive steps of one environment each.
 
@@ -260,8 +259,8 @@ class ReplayBuffer(RingBuffer):
             if self._record_episodic_return:
                 at = (len(self._paths),)
                 returns = self._storage.read(at, env_ids, positions, batch_length)[0]
-        result, info = self._to_default_device((result, BatchInfo(env_ids, positions, weights, (), returns)))
-        return result, info._replace(replay_buffer=self)
+        result, info = self._to_default_device((result, (env_ids, positions, weights, returns)))
+        return result, BatchInfo(info[0], info[1], info[2], self, info[3])
 
     def _sample(self, num: int, length: int) -> tuple[Tensor, Tensor, Any]:
         starts = self._starts
@@ -303,7 +302,6 @@ class ReplayBuffer(RingBuffer):
             f"{self._current_size.tolist()}; add more before sampling"
         )
 
-    @torch.no_grad()
     def update_priority(self, env_ids: Tensor, positions: Tensor, priorities: Tensor) -> None:
         """Sets the priorities of sampled sequences.
 
@@ -319,7 +317,7 @@ class ReplayBuffer(RingBuffer):
         ids = self._as_index("env_ids", env_ids)
         steps = self._as_index("positions", positions)
         new = priorities.detach()
-        if new.dtype is not torch.float32 or new.device != self._device or not new.is_contiguous():
+        if not (new.is_cpu and new.dtype is torch.float32 and new.is_contiguous() and self._is_cpu):
             new = new.to(self._device, torch.float32).contiguous()
         if ids.shape != steps.shape or ids.shape != new.shape or ids.ndim != 1:
             raise ValueError(
@@ -509,7 +507,7 @@ class ReplayBuffer(RingBuffer):
             bad = self._loops.find_invalid(
                 ids.data_ptr(),
                 steps.data_ptr(),
-                len(ids),
+                ids.shape[0],
                 self._num_envs,
                 self._current_pos.data_ptr(),
                 self._current_size.data_ptr(),

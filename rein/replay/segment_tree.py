@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rein.config import configurable
-from rein.replay.kernels import compiled
+from rein.replay.kernels import MAX_PENDING, compiled
 
 __all__ = ["MaxSegmentTree", "MinSegmentTree", "SegmentTree", "SumSegmentTree"]
 
@@ -70,7 +70,9 @@ class SegmentTree(nn.Module):
         values = torch.zeros(self._levels[-1] + FANOUT, dtype=dtype, device=device)
         self.register_buffer("values", values)
         # Number of non-zeros, maximum, and how many leaves hold it (0: unknown, to be looked up).
-        self._counters = torch.tensor([0.0, 0.0, float(capacity)], dtype=torch.float64)
+        self._counters = torch.tensor([0.0, 0.0, float(capacity)], dtype=torch.float64, device="cpu")
+        # Leaves whose parents are not up to date: how many, and which.
+        self._pending = torch.zeros(MAX_PENDING + 1, dtype=torch.int64, device="cpu")
         self._fill_padding()
         self._bind()
 
@@ -91,6 +93,7 @@ class SegmentTree(nn.Module):
 
     def summary(self) -> Tensor:
         """Scalar: the sum, minimum or maximum of all numbers."""
+        self.settle()
         return self.values[self._levels[-1]].clone()
 
     def __len__(self) -> int:
@@ -117,6 +120,9 @@ class SegmentTree(nn.Module):
             nodes = torch.unique_consecutive(nodes // FANOUT)
             blocks = self.values[below + nodes[:, None] * FANOUT + _offsets(nodes.device)]
             self.values[here + nodes] = self._fold(blocks)
+
+    def settle(self) -> None:
+        """Brings nodes up to date, for trees that put that off."""
 
     def clear(self) -> None:
         """Sets all numbers to zero."""
@@ -199,10 +205,8 @@ class MaxSegmentTree(SegmentTree):
 class SumSegmentTree(SegmentTree):
     """A list of non-negative numbers with their sum at hand, from which one can draw in proportion to them."""
 
-    address: tuple[int, int, int, int]
-    """Where compiled loops find nodes and levels: address, number of nodes, address of levels, number of levels."""
-    stats_at: int
-    """Where compiled loops find the counters of non-zeros and maxima."""
+    address: tuple[int, ...]
+    """What compiled loops take: address and number of nodes, the same of levels, addresses of counters and pending."""
 
     def __init__(
         self,
@@ -235,7 +239,7 @@ class SumSegmentTree(SegmentTree):
         """Writes leaves without checks: int64 `indices` [n] in range, `values` [n] of the tree's dtype."""
         if self._update is not None:
             at = (indices.data_ptr(), values.data_ptr(), len(indices))
-            self._update(*self.address, *at, self.stats_at)
+            self._update(*self.address, *at)
             return
         indices, values = _last_of_equals(indices, values)
         old = self.values[indices]
@@ -261,7 +265,7 @@ class SumSegmentTree(SegmentTree):
             ValueError: if a threshold is negative, NaN or greater than `summary()`, or if all leaves are zero.
         """
         thresholds = torch.as_tensor(thresholds, device=self.values.device)
-        total = float(self.values[self._levels[-1]])
+        total = float(self.summary())
         if total <= 0:
             raise ValueError(f"{self._name} holds only zeros: there is nothing to find")
         if thresholds.numel():
@@ -274,8 +278,9 @@ class SumSegmentTree(SegmentTree):
     @torch.no_grad()
     def find(self, thresholds: Tensor) -> Tensor:
         """`find_sum_bound` without checks of float64 `thresholds` [n], which it overwrites."""
+        self.settle()
         if self._find is not None:
-            found = torch.empty(len(thresholds), dtype=torch.int64)
+            found = torch.empty(len(thresholds), dtype=torch.int64, device="cpu")
             self._find(*self.address, thresholds.data_ptr(), found.data_ptr(), len(thresholds))
             return found
         found = torch.zeros(len(thresholds), dtype=torch.int64, device=self.values.device)
@@ -288,10 +293,12 @@ class SumSegmentTree(SegmentTree):
     def clear(self) -> None:
         """Sets all numbers to zero."""
         super().clear()
+        self._pending[0] = 0
         self._stats[:] = 0.0, 0.0, self._capacity
 
     def share_memory(self) -> Self:
         """Moves the tree to memory that other processes see."""
+        self._pending.share_memory_()  # type: ignore[no-untyped-call]
         self._counters.share_memory_()  # type: ignore[no-untyped-call]
         return super().share_memory()
 
@@ -304,19 +311,39 @@ class SumSegmentTree(SegmentTree):
         kind = {torch.float32: "float32", torch.float64: "float64"}.get(self.values.dtype)
         has_loops = loops is not None and kind is not None
         self._update = getattr(loops, f"update_{kind}") if has_loops else None
+        self._settle = getattr(loops, f"settle_{kind}") if has_loops else None
         self._find = getattr(loops, f"find_{kind}") if has_loops else None
         self._stats = self._counters.numpy()
         self._level_array = np.array(self._levels, dtype=np.int64)
-        self.stats_at = self._counters.data_ptr()
-        levels_at = self._level_array.ctypes.data
-        self.address = (self.values.data_ptr(), len(self.values), levels_at, len(self._levels))
+        self.address = (
+            self.values.data_ptr(),
+            len(self.values),
+            self._level_array.ctypes.data,
+            len(self._levels),
+            self._counters.data_ptr(),
+            self._pending.data_ptr(),
+        )
+
+    def settle(self) -> None:
+        """Brings the nodes above leaves that were written up to date; readers call it themselves."""
+        if self._settle is not None:
+            self._settle(*self.address)
+
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.settle()
+        super()._save_to_state_dict(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        self.settle()
+        return super()._apply(fn, recurse)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
+        self._pending[0] = 0
         self.recount()
 
     def __getstate__(self) -> dict[str, Any]:
-        made_by_bind = ("_update", "_find", "_stats", "_level_array", "stats_at", "address")
+        made_by_bind = ("_update", "_settle", "_find", "_stats", "_level_array", "address")
         return {name: value for name, value in self.__dict__.items() if name not in made_by_bind}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -28,6 +28,10 @@ LARGE_FIELD_BYTES = 1024
 _CACHE_LINE = 64
 
 
+_Selection = tuple[int, tuple[int, int, int], list[tuple[tuple[int, ...], np.dtype | None, torch.dtype]]]
+"""Address of a field table; address, stride and size of what to fetch ahead; shape and dtypes of each field."""
+
+
 class Field(NamedTuple):
     """Where a field lies in the rows."""
 
@@ -70,7 +74,6 @@ class RowStorage:
         self.is_shared = is_shared
         self.directory = None if directory is None else Path(directory)
         self.fields, self.row_sizes = _lay_out(specs)
-        self._numpy_dtypes = [_numpy_dtype_or_none(field.dtype) for field in self.fields]
         self.rows = self._allocate()
         self._bind()
 
@@ -99,7 +102,7 @@ class RowStorage:
                 sources.buffer_info()[0],
                 len(batch),
                 env_ids.data_ptr(),
-                len(env_ids),
+                env_ids.shape[0],
                 self.max_length,
                 self.num_envs,
                 current_pos.data_ptr(),
@@ -126,19 +129,26 @@ class RowStorage:
         Returns:
             One tensor [B, length, ...], or [B, ...] if `length` is None, per field.
         """
-        outer = (len(env_ids),) if length is None else (len(env_ids), length)
+        num = env_ids.shape[0]
+        outer = (num,) if length is None else (num, length)
         if self._loops is None:
             return self._read_with_torch(indices, env_ids, positions, outer)
-        results = [self._empty(index, outer) for index in indices]
+        table_at, ahead, layouts = self._selection(tuple(indices))
+        results = [
+            # Numpy's allocation costs half of torch's.
+            torch.from_numpy(np.empty(outer + shape, kind))
+            if kind is not None
+            else torch.empty(outer + shape, dtype=dtype, device="cpu")
+            for shape, kind, dtype in layouts
+        ]
         targets = array("q", [result.data_ptr() for result in results])
-        table_at, ahead = self._selection(tuple(indices))
         self._loops.read_rows(
             table_at,
             targets.buffer_info()[0],
             len(results),
             env_ids.data_ptr(),
             positions.data_ptr(),
-            len(env_ids),
+            num,
             1 if length is None else length,
             self.max_length,
             *ahead,
@@ -173,27 +183,23 @@ class RowStorage:
             results.append(_cast(part, field).reshape(*outer, *field.shape))
         return results
 
-    def _empty(self, index: int, outer: tuple[int, ...]) -> Tensor:
-        """An uninitialized tensor; numpy's allocation costs half of torch's."""
-        field, dtype = self.fields[index], self._numpy_dtypes[index]
-        if dtype is None:
-            return torch.empty((*outer, *field.shape), dtype=field.dtype)
-        return torch.from_numpy(np.empty((*outer, *field.shape), dtype))
-
-    def _selection(self, indices: tuple[int, ...]) -> tuple[int, tuple[int, int, int]]:
-        """Address of the table of some fields, and what to fetch ahead when reading them."""
+    def _selection(self, indices: tuple[int, ...]) -> "_Selection":
+        """What the compiled copy needs to know of some fields."""
         known = self._selections.get(indices)
         if known is None:
             table = np.ascontiguousarray(self._table[list(indices)])
-            packed = [index for index in indices if self.fields[index].size <= LARGE_FIELD_BYTES]
+            self._tables.append(table)
+            fields = [self.fields[index] for index in indices]
+            packed = [field for field in fields if field.size <= LARGE_FIELD_BYTES]
             ahead = (0, 0, 0)
             if packed:
-                start = min(self.fields[index].offset for index in packed)
-                end = max(self.fields[i].offset + self.fields[i].size for i in packed)
-                rows = self.rows[self.fields[packed[0]].group]
+                start = min(field.offset for field in packed)
+                end = max(field.offset + field.size for field in packed)
+                rows = self.rows[packed[0].group]
                 ahead = (rows.data_ptr() + start, rows.shape[1], end - start)
-            known = self._selections[indices] = (table, ahead)
-        return known[0].ctypes.data, known[1]
+            layouts = [(tuple(f.shape), _numpy_dtype_or_none(f.dtype), f.dtype) for f in fields]
+            known = self._selections[indices] = (table.ctypes.data, ahead, layouts)
+        return known
 
     def _allocate(self) -> list[Tensor]:
         count = self.num_envs * self.max_length
@@ -203,7 +209,9 @@ class RowStorage:
             self.directory.mkdir(parents=True, exist_ok=True)
             return [self._map(None, (count, size)) for size in self.row_sizes]
         if self.is_shared:
-            return [torch.zeros((count, size), dtype=torch.uint8).share_memory_() for size in self.row_sizes]  # type: ignore[no-untyped-call]
+            return [
+                torch.zeros((count, size), dtype=torch.uint8, device="cpu").share_memory_() for size in self.row_sizes
+            ]  # type: ignore[no-untyped-call]
         if self.device.type != "cpu":
             return [torch.zeros((count, size), dtype=torch.uint8, device=self.device) for size in self.row_sizes]
         return [_lazy_zeros(count, size) for size in self.row_sizes]
@@ -233,7 +241,8 @@ class RowStorage:
         self._loops = compiled(self.device)
         outer = (self.num_envs, self.max_length)
         self._views = [_strided_view(self.rows[field.group], field, outer) for field in self.fields]
-        self._selections: dict[tuple[int, ...], tuple[np.ndarray, tuple[int, int, int]]] = {}
+        self._selections: dict[tuple[int, ...], _Selection] = {}
+        self._tables: list[np.ndarray] = []
         self._table = np.array(
             [
                 (
@@ -249,7 +258,7 @@ class RowStorage:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_loops", "_views", "_table", "_table_at", "_selections", "_mapped"):
+        for name in ("_loops", "_views", "_table", "_table_at", "_tables", "_selections", "_mapped"):
             del state[name]
         if self.directory is not None:
             if not self.is_shared:

@@ -40,20 +40,15 @@ class UniformStarts:
         self._with_replacement, self._generator = with_replacement, generator
         self._loops = compiled(pos.device)
         self._counts = torch.zeros_like(pos)
+        self._ring_at = (len(pos), pos.data_ptr(), size.data_ptr())
+        self._counts_at = self._counts.data_ptr()
 
     def count(self, length: int) -> int:
         """Number of starts of sequences of `length` steps, of all environments together."""
         if self._loops is None:
             torch.clamp(self._size - (self._num_ignored + length - 1), min=0, out=self._counts)
             return int(self._counts.sum())
-        total: int = self._loops.count_starts(
-            self._num_envs,
-            self._pos.data_ptr(),
-            self._size.data_ptr(),
-            self._num_ignored,
-            length,
-            self._counts.data_ptr(),
-        )
+        total: int = self._loops.count_starts(*self._ring_at, self._num_ignored, length, self._counts_at)
         return total
 
     def draw(self, num: int, total: int) -> Tensor:
@@ -123,13 +118,15 @@ class UniformStarts:
             first = self._pos[env_ids] - length + 1 - self._counts[env_ids]
             positions = first + draws - (ends - self._counts)[env_ids]
             return env_ids, positions, int((draws[1:] == draws[:-1]).sum())
-        env_ids, positions = torch.empty_like(draws), torch.empty_like(draws)
+        num = draws.shape[0]
+        env_ids = torch.from_numpy(np.empty(num, np.int64))
+        positions = torch.from_numpy(np.empty(num, np.int64))
         num_repeated = self._loops.locate_starts(
             draws.data_ptr(),
-            len(draws),
+            num,
             self._num_envs,
-            self._counts.data_ptr(),
-            self._pos.data_ptr(),
+            self._counts_at,
+            self._ring_at[1],
             length,
             env_ids.data_ptr(),
             positions.data_ptr(),

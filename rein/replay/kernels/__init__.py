@@ -12,7 +12,10 @@ from types import ModuleType
 
 import torch
 
-__all__ = ["compiled", "plain_torch", "warm_up"]
+__all__ = ["MAX_PENDING", "compiled", "plain_torch", "warm_up"]
+
+MAX_PENDING = 8192
+"""Leaves of a sum tree that are remembered as written; after more of them the whole tree is recomputed at once."""
 
 _plain_torch = False
 

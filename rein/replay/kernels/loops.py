@@ -22,7 +22,14 @@ from rein.replay.kernels.sampling import (
     sample_leaves,
     update_priorities,
 )
-from rein.replay.kernels.trees import find_float32, find_float64, update_float32, update_float64
+from rein.replay.kernels.trees import (
+    find_float32,
+    find_float64,
+    settle_float32,
+    settle_float64,
+    update_float32,
+    update_float64,
+)
 
 __all__ = [
     "BAD_PRIORITY",
@@ -44,6 +51,8 @@ __all__ = [
     "prioritize_new",
     "read_rows",
     "sample_leaves",
+    "settle_float32",
+    "settle_float64",
     "update_float32",
     "update_float64",
     "update_priorities",
@@ -56,15 +65,18 @@ _INTEGERS_OF: dict[Any, int] = {
     find_disc_0: 7,
     find_episode_begin: 7,
     find_episode_end: 12,
-    find_float32: 7,
-    find_float64: 7,
+    find_float32: 9,
+    find_float64: 9,
     find_invalid: 6,
     index_steps: 14,
+    locate_leaves: 14,
     locate_starts: 8,
     read_rows: 11,
-    update_float32: 8,
-    update_float64: 8,
-    update_priorities: 15,
+    settle_float32: 6,
+    settle_float64: 6,
+    update_float32: 9,
+    update_float64: 9,
+    update_priorities: 16,
     write_rows: 9,
 }
 
@@ -74,7 +86,6 @@ def compile_all() -> None:
     integer, number = numba.int64, numba.float64
     for loop, count in _INTEGERS_OF.items():
         loop.compile((integer,) * count)
-    sample_leaves.compile((*(integer,) * 6, numba.boolean, integer))
-    locate_leaves.compile((*(integer,) * 7, number, *(integer,) * 3))
-    prioritize_new.compile((*(integer,) * 8, number, *(integer,) * 5))
+    sample_leaves.compile((*(integer,) * 8, numba.boolean, integer))
+    prioritize_new.compile((*(integer,) * 8, number, *(integer,) * 6))
     backfill_returns.compile((*(integer,) * 15, *(number,) * 3))

@@ -11,7 +11,7 @@ import numpy as np
 
 from rein.replay.kernels.memory import copy_bytes, i64, inline, jit, prefetch
 
-__all__ = ["OK", "find_bad_env", "find_invalid", "read_rows", "rows_of", "write_rows"]
+__all__ = ["OK", "find_bad_env", "find_invalid", "read_rows", "rows_of", "turn_of", "write_rows"]
 
 OK = -1
 """What a checking loop returns if nothing is wrong; else it returns the index of the first bad element."""
@@ -24,6 +24,14 @@ _CHUNK = 64
 def rows_of(env_id, position, max_length):
     """Row of storage that holds `position` of an environment."""
     return env_id * max_length + position % max_length
+
+
+@inline
+def turn_of(position, turn, max_length):
+    """First position of the turn around the ring that `position` is in; a guess saves the division."""
+    if position < turn or position >= turn + max_length:
+        turn = position // max_length * max_length
+    return turn
 
 
 @jit
@@ -68,8 +76,10 @@ def read_rows(fields, batches, num_fields, env_ids, positions, count, length, ma
     ids, steps = i64(env_ids, count), i64(positions, count)
     total = count * length
     rows = np.empty(total, np.int64)
+    turn = 0
     for index in range(count):
-        slot = steps[index] % max_length
+        turn = turn_of(steps[index], turn, max_length)
+        slot = steps[index] - turn
         base = ids[index] * max_length
         for step in range(length):
             rows[index * length + step] = base + slot

@@ -5,9 +5,10 @@
 
 import numpy as np
 
+from rein.replay.kernels import MAX_PENDING
 from rein.replay.kernels.memory import f32, f64, i64, inline, jit, prefetch
-from rein.replay.kernels.rows import OK, rows_of
-from rein.replay.kernels.trees import find, propagate, set_leaf
+from rein.replay.kernels.rows import OK, rows_of, turn_of
+from rein.replay.kernels.trees import find, note_pending, set_leaf, settle
 
 __all__ = [
     "BAD_PRIORITY",
@@ -52,12 +53,13 @@ def locate_starts(draws, count, num_envs, counts, current_pos, length, env_ids, 
 
 
 @jit
-def sample_leaves(tree, size, levels, num_levels, uniform, count, is_stratified, found):
+def sample_leaves(tree, size, levels, num_levels, stats, pending, uniform, count, is_stratified, found):
     """Leaves drawn in proportion to their values by `uniform` numbers in [0, 1), which are overwritten.
 
     Returns the sum of all values; if it is 0, nothing is drawn.
     """
     values, where, numbers = f32(tree, size), i64(levels, num_levels), f64(uniform, count)
+    settle(values, where, num_levels, i64(pending, MAX_PENDING + 1))
     total = float(values[where[num_levels - 1]])
     if total <= 0:
         return total
@@ -71,16 +73,36 @@ def sample_leaves(tree, size, levels, num_levels, uniform, count, is_stratified,
 
 
 @jit
-def locate_leaves(found, count, max_length, num_envs, current_pos, tree, size, scale, env_ids, positions, weights):
+def locate_leaves(
+    found,
+    count,
+    max_length,
+    num_envs,
+    current_pos,
+    tree,
+    size,
+    levels,
+    num_levels,
+    stats,
+    pending,
+    env_ids,
+    positions,
+    weights,
+):
     """Environment, position and importance weight of leaves."""
     leaves, ends, values = i64(found, count), i64(current_pos, num_envs), f32(tree, size)
     ids, out, ratios = i64(env_ids, count), i64(positions, count), f32(weights, count)
+    heights = i64(levels, num_levels)
+    settle(values, heights, num_levels, i64(pending, MAX_PENDING + 1))
+    scale = f64(stats, 3)[0] / float(values[heights[num_levels - 1]])
+    before = 0
     for index in range(count):
         leaf = leaves[index]
-        env_id = leaf // max_length
+        before = turn_of(leaf, before, max_length)
+        env_id = before // max_length
         newest = ends[env_id] - 1
         ids[index] = env_id
-        out[index] = newest - (newest - (leaf - env_id * max_length)) % max_length
+        out[index] = newest - (newest - (leaf - before)) % max_length
         ratios[index] = np.float32(float(values[leaf]) * scale)
 
 
@@ -106,6 +128,7 @@ def update_priorities(
     levels,
     num_levels,
     stats,
+    pending,
 ):
     """Sets priorities of steps that may still start a sequence.
 
@@ -115,31 +138,28 @@ def update_priorities(
     ends, sizes = i64(current_pos, num_envs), i64(current_size, num_envs)
     leaves = np.empty(count, np.int64)
     kept = 0
+    turn = 0
     for index in range(count):
         env_id, position = ids[index], steps[index]
         if env_id < 0 or env_id >= num_envs or position < 0 or position >= ends[env_id]:
             return 2 * index + BAD_STEP
         if not 0 <= new[index] < np.inf:
             return 2 * index + BAD_PRIORITY
-        leaf = rows_of(env_id, position, max_length)
-        prefetch(tree + leaf * 4)
-        leaves[index] = leaf
+        turn = turn_of(position, turn, max_length)
+        leaves[index] = -1
         if _is_start(position, ends[env_id], sizes[env_id], ignored, length):
-            kept += 1
-        else:
-            leaves[index] = -1
+            leaves[index] = env_id * max_length + position - turn
+            prefetch(tree + leaves[index] * 4)
     values, counters = f32(tree, size), f64(stats, 3)
-    if kept < count:
-        kept = 0
-        for index in range(count):
-            if leaves[index] >= 0:
-                set_leaf(values, counters, leaves[index], new[index])
-                leaves[kept] = leaves[index]
-                kept += 1
-    else:
-        for index in range(count):
-            set_leaf(values, counters, leaves[index], new[index])
-    propagate(values, i64(levels, num_levels), num_levels, leaves, kept)
+    nonzeros, largest, holders = counters[0], counters[1], counters[2]
+    for index in range(count):
+        leaf = leaves[index]
+        if leaf >= 0:
+            nonzeros, largest, holders = set_leaf(values, leaf, new[index], nonzeros, largest, holders)
+            leaves[kept] = leaf
+            kept += 1
+    counters[0], counters[1], counters[2] = nonzeros, largest, holders
+    note_pending(i64(pending, MAX_PENDING + 1), leaves, kept)
     return OK
 
 
@@ -159,6 +179,7 @@ def prioritize_new(
     levels,
     num_levels,
     stats,
+    pending,
 ):
     """Keeps the priorities after one step per environment was added.
 
@@ -169,6 +190,7 @@ def prioritize_new(
     ends, sizes = i64(current_pos, num_envs), i64(current_size, num_envs)
     values, counters = f32(tree, size), f64(stats, 3)
     leaves = np.empty(3 * count, np.int64)
+    nonzeros, largest, holders = counters[0], counters[1], counters[2]
     kept = 0
     for index in range(count):
         env_id = ids[index]
@@ -177,16 +199,17 @@ def prioritize_new(
         can_start = _is_start(end - length, end, stored, ignored, length)
         if ignored > 0 and stored >= ignored:
             old = rows_of(env_id, end - stored + ignored - 1, max_length)
-            set_leaf(values, counters, old, np.float32(0))
+            nonzeros, largest, holders = set_leaf(values, old, np.float32(0), nonzeros, largest, holders)
             leaves[kept] = old
             kept += 1
         if length > 1 or not can_start:
-            set_leaf(values, counters, leaf, np.float32(0))
+            nonzeros, largest, holders = set_leaf(values, leaf, np.float32(0), nonzeros, largest, holders)
             leaves[kept] = leaf
             kept += 1
         if can_start:
             leaf = rows_of(env_id, end - length, max_length)
-            set_leaf(values, counters, leaf, np.float32(initial))
+            nonzeros, largest, holders = set_leaf(values, leaf, np.float32(initial), nonzeros, largest, holders)
             leaves[kept] = leaf
             kept += 1
-    propagate(values, i64(levels, num_levels), num_levels, leaves, kept)
+    counters[0], counters[1], counters[2] = nonzeros, largest, holders
+    note_pending(i64(pending, MAX_PENDING + 1), leaves, kept)

@@ -3,6 +3,9 @@
 The tree is an array of levels; each node of a level is the sum of a block of 16 nodes of the level below, one cache
 line of float32. Blocks are summed by halves (8 + 8, 4 + 4, ...), the order that the torch path follows too, so both
 give the same bits.
+
+Writing a leaf notes its index in a list of *pending* leaves (its length first, or -1 for "all", then the indices). The
+nodes above them are recomputed by the first loop that needs them, so that several writes share the work.
 """
 
 # Numba infers the types of these functions from the addresses and numbers that they are called with.
@@ -10,9 +13,21 @@ give the same bits.
 
 import numpy as np
 
+from rein.replay.kernels import MAX_PENDING
 from rein.replay.kernels.memory import f32, f64, i64, inline, jit, prefetch
 
-__all__ = ["find_float32", "find_float64", "update_float32", "update_float64"]
+__all__ = [
+    "find",
+    "find_float32",
+    "find_float64",
+    "note_pending",
+    "set_leaf",
+    "settle",
+    "settle_float32",
+    "settle_float64",
+    "update_float32",
+    "update_float64",
+]
 
 
 @inline
@@ -29,21 +44,19 @@ def _block_sum(values, start):
 
 
 @inline
-def set_leaf(values, stats, index, value):
-    """Writes one leaf and keeps the count of non-zeros, the maximum and the count of leaves that hold it."""
+def set_leaf(values, index, value, nonzeros, largest, holders):
+    """Writes one leaf; returns the new count of non-zeros, maximum, and count of leaves that hold it."""
     old = values[index]
-    if old != 0:
-        stats[0] -= 1
-    if value != 0:
-        stats[0] += 1
-    if old == stats[1]:
-        stats[2] -= 1
-    if value == stats[1]:
-        stats[2] += 1
-    elif value > stats[1]:
-        stats[1] = value
-        stats[2] = 1
     values[index] = value
+    nonzeros += np.float64(value != 0) - np.float64(old != 0)
+    if old == largest:
+        holders -= 1.0
+    if value == largest:
+        holders += 1.0
+    elif value > largest:
+        largest = np.float64(value)
+        holders = 1.0
+    return nonzeros, largest, holders
 
 
 @inline
@@ -65,34 +78,67 @@ def propagate(values, levels, num_levels, indices, count):
 
 
 @inline
-def _update(values, levels, num_levels, indices, new, count, stats):
+def note_pending(pending, leaves, count):
+    """Notes leaves whose parents have to be recomputed; after too many, that all have to be."""
+    start = pending[0] + 1
+    if start <= 0 or start + count > MAX_PENDING + 1:
+        pending[0] = -1
+        return
     for index in range(count):
-        set_leaf(values, stats, indices[index], new[index])
-    propagate(values, levels, num_levels, indices, count)
+        pending[start + index] = leaves[index]
+    pending[0] += count
+
+
+@inline
+def settle(values, levels, num_levels, pending):
+    """Brings all nodes up to date."""
+    if pending[0] > 0:
+        propagate(values, levels, num_levels, pending[1:], pending[0])
+    elif pending[0] < 0:
+        for level in range(1, num_levels):
+            below, here = levels[level - 1], levels[level]
+            for node in range((here - below) >> 4):
+                values[here + node] = _block_sum(values, below + (node << 4))
+    pending[0] = 0
+
+
+@inline
+def _update(values, stats, pending, indices, new, count):
+    nonzeros, largest, holders = stats[0], stats[1], stats[2]
+    for index in range(count):
+        nonzeros, largest, holders = set_leaf(values, indices[index], new[index], nonzeros, largest, holders)
+    stats[0], stats[1], stats[2] = nonzeros, largest, holders
+    note_pending(pending, indices, count)
 
 
 @jit
-def update_float32(tree, size, levels, num_levels, indices, new, count, stats):
+def update_float32(tree, size, levels, num_levels, stats, pending, indices, new, count):
     """Sets leaves of a float32 tree; of equal indices the last one counts."""
-    values, where = f32(tree, size), i64(indices, count)
+    where = i64(indices, count)
     for index in range(count):
         prefetch(tree + where[index] * 4)
-    _update(values, i64(levels, num_levels), num_levels, where, f32(new, count), count, f64(stats, 3))
+    waiting = i64(pending, MAX_PENDING + 1)
+    _update(f32(tree, size), f64(stats, 3), waiting, where, f32(new, count), count)
 
 
 @jit
-def update_float64(tree, size, levels, num_levels, indices, new, count, stats):
+def update_float64(tree, size, levels, num_levels, stats, pending, indices, new, count):
     """Sets leaves of a float64 tree; of equal indices the last one counts."""
-    values = f64(tree, size)
-    _update(
-        values,
-        i64(levels, num_levels),
-        num_levels,
-        i64(indices, count),
-        f64(new, count),
-        count,
-        f64(stats, 3),
-    )
+    where = i64(indices, count)
+    waiting = i64(pending, MAX_PENDING + 1)
+    _update(f64(tree, size), f64(stats, 3), waiting, where, f64(new, count), count)
+
+
+@jit
+def settle_float32(tree, size, levels, num_levels, stats, pending):
+    """Brings all nodes of a float32 tree up to date."""
+    settle(f32(tree, size), i64(levels, num_levels), num_levels, i64(pending, MAX_PENDING + 1))
+
+
+@jit
+def settle_float64(tree, size, levels, num_levels, stats, pending):
+    """Brings all nodes of a float64 tree up to date."""
+    settle(f64(tree, size), i64(levels, num_levels), num_levels, i64(pending, MAX_PENDING + 1))
 
 
 @inline
@@ -150,26 +196,14 @@ def find(values, levels, num_levels, rest, found, count):
 
 
 @jit
-def find_float32(tree, size, levels, num_levels, thresholds, found, count):
-    """Leaf in which each threshold falls; `thresholds` (float64) is overwritten."""
-    find(
-        f32(tree, size),
-        i64(levels, num_levels),
-        num_levels,
-        f64(thresholds, count),
-        i64(found, count),
-        count,
-    )
+def find_float32(tree, size, levels, num_levels, stats, pending, thresholds, found, count):
+    """Leaf of a settled tree in which each threshold falls; `thresholds` (float64) is overwritten."""
+    rest, out = f64(thresholds, count), i64(found, count)
+    find(f32(tree, size), i64(levels, num_levels), num_levels, rest, out, count)
 
 
 @jit
-def find_float64(tree, size, levels, num_levels, thresholds, found, count):
-    """Leaf in which each threshold falls; `thresholds` (float64) is overwritten."""
-    find(
-        f64(tree, size),
-        i64(levels, num_levels),
-        num_levels,
-        f64(thresholds, count),
-        i64(found, count),
-        count,
-    )
+def find_float64(tree, size, levels, num_levels, stats, pending, thresholds, found, count):
+    """Leaf of a settled tree in which each threshold falls; `thresholds` (float64) is overwritten."""
+    rest, out = f64(thresholds, count), i64(found, count)
+    find(f64(tree, size), i64(levels, num_levels), num_levels, rest, out, count)
