@@ -273,7 +273,9 @@ class SumSegmentTree(SegmentTree):
             if not (low >= 0 and high <= total):
                 raise ValueError(f"thresholds are in [{low}, {high}]: the sum of {self._name} is {total}")
         rest = torch.empty(thresholds.numel(), dtype=torch.float64, device=self.values.device)
-        return self.find(rest.copy_(thresholds.detach().reshape(-1))).reshape(thresholds.shape)
+        rest.copy_(thresholds.detach().reshape(-1))
+        rest[rest >= total] = torch.inf  # the sum may be rounded down: what equals it is behind all the numbers
+        return self.find(rest).reshape(thresholds.shape)
 
     @torch.no_grad()
     def find(self, thresholds: Tensor) -> Tensor:
