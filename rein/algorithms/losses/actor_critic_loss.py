@@ -98,7 +98,7 @@ class ActorCriticLoss(Loss):
             `loss` [T, B]; `extra` holds its parts.
         """
         value = info.value
-        returns, advantages = self._returns_and_advantages(info, value.detach())
+        returns, advantages = self._targets(info, value.detach())
         if self._debug_summaries:
             summarize_td(self._name, value, returns, info.step_type)
         advantages = self._shaped(scalar_advantages(advantages, info.reward_weights))
@@ -117,8 +117,20 @@ class ActorCriticLoss(Loss):
         """-A log pi(a | s), [T, B]."""
         return -advantages * compute_log_probability(info.action_distribution, info.action)
 
-    def _returns_and_advantages(self, info: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns and advantages of every step, [T, B] or [T, B, D]; at the last one the value itself and 0."""
+    def _targets(self, info: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns and advantages to learn from, [T, B] or [T, B, D]."""
+        return self.returns_and_advantages(info, value)
+
+    def returns_and_advantages(self, info: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns and advantages of every step of a segment; at the last one the value itself and 0.
+
+        Args:
+            info: time-major, with `reward`, `step_type` and `discount`.
+            value: [T, B] or [T, B, D].
+
+        Returns:
+            Two tensors of the shape of `value`; no gradient flows through them.
+        """
         discount = info.discount * self._gamma if self._gamma.ndim == 0 else info.discount[..., None] * self._gamma
         segment = (info.reward, value, info.step_type, discount)
         if self._use_gae:

@@ -80,9 +80,9 @@ class PPOLoss(ActorCriticLoss):
         """Whether advantages are computed here instead of in `preprocess_experience`."""
         return self._compute_advantages_internally
 
-    def _returns_and_advantages(self, info: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+    def _targets(self, info: Any, value: Tensor) -> tuple[Tensor, Tensor]:
         if self._compute_advantages_internally:
-            return super()._returns_and_advantages(info, value)
+            return self.returns_and_advantages(info, value)
         return info.returns, info.advantages
 
     def _pg_loss(self, info: Any, advantages: Tensor) -> Tensor:

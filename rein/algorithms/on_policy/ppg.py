@@ -1,0 +1,311 @@
+"""Phasic policy gradient (Cobbe et al. 2020, arXiv:2009.04416).
+
+Policy phase: PPO, with a policy network and a value network that share nothing. Auxiliary phase, every `interval`
+iterations: on everything collected since the last one, and with pi_old the policy at its start,
+
+    L_joint = 0.5 (V_aux(s) - G)^2 + beta_clone KL(pi_old(. | s) || pi(. | s)),     L_value = 0.5 (V(s) - G)^2,
+
+where V_aux is a value head on the policy's encoder. The value targets G are the returns that PPO learnt from.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rein import nest
+from rein.algorithms.losses import PPOLoss
+from rein.algorithms.on_policy.actor_critic import ActorCriticInfo
+from rein.algorithms.on_policy.ppo import PPOInfo, ppo_info
+from rein.config import configurable
+from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
+from rein.distributions import (
+    epsilon_greedy_sample,
+    kl_divergence,
+    map_params,
+    sample_action_distribution,
+    sum_over_nest,
+)
+from rein.envs import Environment
+from rein.framework import learning
+from rein.framework.algorithm import Algorithm
+from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
+from rein.networks import ActorDistributionNetwork, EncodingNetwork, Network, ValueNetwork
+from rein.optimizers import Adam
+from rein.runtime.timers import timer
+from rein.specs import TensorSpec
+
+
+class PPGAuxOptions(NamedTuple):
+    """How the auxiliary phase trains."""
+
+    enabled: bool = True
+    interval: int = 32
+    """Iterations between auxiliary phases."""
+    mini_batch_length: int | None = None
+    """Steps per sequence; None is the `unroll_length` of the run."""
+    mini_batch_size: int = 8
+    """Sequences per minibatch."""
+    num_updates_per_train_iter: int = 6
+    """Passes over the data."""
+
+
+class PPGState(NamedTuple):
+    """Recurrent states of the two encoders."""
+
+    policy: Nest = ()
+    value: Nest = ()
+
+
+class PPGAuxInfo(NamedTuple):
+    """What the auxiliary loss needs of a step."""
+
+    returns: Nest = ()
+    old_distribution: Nest = ()
+    action_distribution: Nest = ()
+    value: Nest = ()
+    aux_value: Nest = ()
+
+
+class DisjointPolicyValueNetwork(torch.nn.Module):
+    """Policy and value networks with an encoder each, and a second value head on the policy's encoder."""
+
+    def __init__(
+        self, observation_spec: Nest, action_spec: Nest, encoding_network_ctor: Callable[..., Network]
+    ) -> None:
+        """Makes the networks.
+
+        Args:
+            observation_spec: specs of the observation.
+            action_spec: bounded specs of the action.
+            encoding_network_ctor: called as `ctor(input_tensor_spec=)` for each encoder.
+        """
+        super().__init__()
+        self.policy_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
+        self.value_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
+        encoding = self.policy_encoder.output_spec
+        self.policy_head = ActorDistributionNetwork(encoding, action_spec, fc_layer_params=())
+        self.aux_head = ValueNetwork(encoding, fc_layer_params=())
+        self.value_head = ValueNetwork(self.value_encoder.output_spec, fc_layer_params=())
+        self.state_spec = PPGState(policy=self.policy_encoder.state_spec, value=self.value_encoder.state_spec)
+
+    def policy(self, observation: Nest, state: PPGState) -> tuple[Nest, Tensor, PPGState]:
+        """pi(. | s), the policy's encoding [B, ...], and the new state."""
+        encoding, policy_state = self.policy_encoder(observation, state.policy)
+        return self.policy_head(encoding)[0], encoding, state._replace(policy=policy_state)
+
+    def value(self, observation: Nest, state: PPGState) -> tuple[Tensor, PPGState]:
+        """V(s), [B], and the new state."""
+        encoding, value_state = self.value_encoder(observation, state.value)
+        return self.value_head(encoding)[0], state._replace(value=value_state)
+
+    def aux_value(self, encoding: Tensor) -> Tensor:
+        """V_aux(s), [B], from the policy's encoding."""
+        return self.aux_head(encoding)[0]
+
+
+@configurable
+class PPGAlgorithm(OffPolicyAlgorithm):
+    """PPO with an auxiliary phase that trains the policy's encoder to predict values too."""
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        reward_spec: TensorSpec = TensorSpec(()),
+        env: Environment | None = None,
+        config: TrainerConfig | None = None,
+        aux_options: PPGAuxOptions = PPGAuxOptions(),  # noqa: B008 - immutable
+        encoding_network_ctor: Callable[..., Network] = EncodingNetwork,
+        policy_optimizer: Any | None = None,
+        aux_optimizer: Any | None = None,
+        epsilon_greedy: float | None = None,
+        checkpoint: str | None = None,
+        debug_summaries: bool = False,
+        name: str = "PPGAlgorithm",
+        beta_clone: float = 1.0,
+        loss_class: Callable[..., PPOLoss] = PPOLoss,
+    ) -> None:
+        """Makes the algorithm.
+
+        Args:
+            observation_spec: specs of the observation.
+            action_spec: bounded specs of the action.
+            reward_spec: must be a scalar.
+            env: batched environment; for the root algorithm only.
+            config: settings of the run; for the root algorithm only.
+            aux_options: how the auxiliary phase trains.
+            encoding_network_ctor: called as `ctor(input_tensor_spec=)` for the encoders of policy and value.
+            policy_optimizer: optimizer of the policy phase.
+            aux_optimizer: optimizer of the auxiliary phase; None takes a copy of `policy_optimizer`.
+            epsilon_greedy: chance of sampling in evaluation; None takes it from the settings.
+            checkpoint: ``"prefix@path"`` to load the parameters from.
+            debug_summaries: write more summaries.
+            name: name in summaries.
+            beta_clone: weight of the divergence from the old policy in the auxiliary phase.
+            loss_class: loss of the policy phase, called as `loss_class(debug_summaries=)`.
+        """
+        if reward_spec.numel > 1:
+            raise ValueError(f"{name} learns from a scalar reward, this one is {reward_spec}: combine its dimensions")
+        network = DisjointPolicyValueNetwork(observation_spec, action_spec, encoding_network_ctor)
+        super().__init__(
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+            reward_spec=reward_spec,
+            train_state_spec=network.state_spec,
+            env=env,
+            config=config,
+            optimizer=policy_optimizer,
+            checkpoint=checkpoint,
+            debug_summaries=debug_summaries,
+            name=name,
+        )
+        self._network = network
+        self._loss = loss_class(debug_summaries=debug_summaries)
+        self._epsilon_greedy = default_epsilon_greedy(epsilon_greedy, config)
+        self._aux_options = aux_options
+        self._aux_phase: AuxiliaryPhase | None = None
+        self._waiting: list[Experience] = []
+        self._iterations = 0
+        if aux_options.enabled and config is not None:
+            optimizer = aux_optimizer if aux_optimizer is not None else _copy_of(policy_optimizer)
+            self._aux_phase = AuxiliaryPhase(network, aux_options, config, beta_clone, optimizer)
+
+    def _trainable_attributes_to_ignore(self) -> list[str]:
+        return ["_aux_phase"]
+
+    # Acting.
+
+    def predict_step(self, inputs: TimeStep, state: PPGState) -> AlgStep:
+        """The mode of the policy, or with chance `epsilon_greedy` a sample."""
+        distribution, _, state = self._network.policy(inputs.observation, state)
+        action = epsilon_greedy_sample(distribution, self._epsilon_greedy)
+        return AlgStep(output=action, state=state, info=ActorCriticInfo(action_distribution=distribution))
+
+    def rollout_step(self, inputs: TimeStep, state: PPGState) -> AlgStep:
+        """A sample of the policy, with its log-probability and the value of the state."""
+        distribution, _, state = self._network.policy(inputs.observation, state)
+        value, state = self._network.value(inputs.observation, state)
+        action, log_prob = sample_action_distribution(distribution, return_log_prob=True)
+        info = ActorCriticInfo(
+            step_type=inputs.step_type,
+            discount=inputs.discount,
+            reward=inputs.reward,
+            action=action,
+            log_prob=log_prob,
+            action_distribution=distribution,
+            value=value,
+        )
+        return AlgStep(output=action, state=state, info=info)
+
+    # Policy phase.
+
+    def preprocess_experience(
+        self, root_inputs: TimeStep, rollout_info: ActorCriticInfo, batch_info: BatchInfo
+    ) -> tuple[TimeStep, PPOInfo]:
+        """Computes advantages and returns, and keeps the rollout for the auxiliary phase."""
+        info = ppo_info(self._loss, rollout_info)
+        if self._aux_phase is not None:
+            kept = TimeStep(step_type=root_inputs.step_type, observation=root_inputs.observation)
+            data = Experience(time_step=kept, rollout_info=PPGAuxInfo(returns=info.returns))
+            # The last step was only looked at; its return is not known.
+            self._waiting.append(nest.map_structure(lambda t: t[:, :-1].transpose(0, 1).clone(), data))
+        return root_inputs, info
+
+    def train_step(self, inputs: TimeStep, state: PPGState, plain_rollout_info: PPOInfo) -> AlgStep:
+        """Evaluates the current policy and value at stored states."""
+        distribution, _, state = self._network.policy(inputs.observation, state)
+        value, state = self._network.value(inputs.observation, state)
+        return AlgStep(state=state, info=plain_rollout_info._replace(action_distribution=distribution, value=value))
+
+    def calc_loss(self, info: PPOInfo) -> LossInfo:
+        """See `PPOLoss`."""
+        return self._loss.calc_loss(info)
+
+    # Auxiliary phase.
+
+    def after_train_iter(self, root_inputs: Nest | None, rollout_info: Nest | None) -> None:
+        """Runs the auxiliary phase when it is due."""
+        self._iterations += 1
+        if self._aux_phase is None or self._iterations % self._aux_options.interval != 0 or not self._waiting:
+            return
+        with timer("auxiliary"):
+            self._aux_phase.train_on(nest.concat_nests(self._waiting))
+        self._waiting = []
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The rollouts that wait for the auxiliary phase, and the number of iterations."""
+        return {"iterations": self._iterations, "collected": [nest.flatten(data) for data in self._waiting]}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restores what `get_extra_state` returned."""
+        self._iterations = state["iterations"]
+        kept = TimeStep(step_type=0, observation=self._observation_spec)
+        structure = Experience(time_step=kept, rollout_info=PPGAuxInfo(returns=0))
+        self._waiting = [nest.pack_sequence_as(structure, leaves) for leaves in state["collected"]]
+
+
+class AuxiliaryPhase(Algorithm):
+    """Trains the networks of a `PPGAlgorithm` on the auxiliary loss."""
+
+    def __init__(
+        self,
+        network: DisjointPolicyValueNetwork,
+        options: PPGAuxOptions,
+        config: TrainerConfig,
+        beta_clone: float,
+        optimizer: Any,
+    ) -> None:
+        """Makes the phase; the parameters are those of `network`."""
+        aux_config = TrainerConfig(
+            root_dir=config.root_dir,
+            unroll_length=config.unroll_length,
+            mini_batch_length=options.mini_batch_length or int(config.unroll_length),
+            mini_batch_size=options.mini_batch_size,
+            num_updates_per_train_iter=options.num_updates_per_train_iter,
+        )
+        super().__init__(
+            train_state_spec=network.state_spec, optimizer=optimizer, config=aux_config, name="PPGAuxiliaryPhase"
+        )
+        self._network = network
+        self._beta_clone = beta_clone
+        self._bind_optimizers()
+
+    def train_on(self, experience: Experience) -> None:
+        """Makes the passes of one auxiliary phase over rollouts [T, B, ...]."""
+        learning.train_from_rollout(self, experience, num_bootstrap_steps=0)
+
+    def preprocess_experience(
+        self, root_inputs: TimeStep, rollout_info: PPGAuxInfo, batch_info: BatchInfo
+    ) -> tuple[TimeStep, PPGAuxInfo]:
+        """Records pi_old for all steps, [B, T]."""
+        batch = Experience(time_step=root_inputs, rollout_info=rollout_info)
+        with torch.no_grad():
+            info = learning.train_info(self, batch, self.train_step)
+        turned = map_params(lambda tensor: tensor.transpose(0, 1), info.action_distribution)
+        return root_inputs, rollout_info._replace(old_distribution=turned)
+
+    def train_step(self, inputs: TimeStep, state: PPGState, rollout_info: PPGAuxInfo) -> AlgStep:
+        """pi, V_aux and V at stored states."""
+        distribution, encoding, state = self._network.policy(inputs.observation, state)
+        value, state = self._network.value(inputs.observation, state)
+        info = rollout_info._replace(
+            action_distribution=distribution, aux_value=self._network.aux_value(encoding), value=value
+        )
+        return AlgStep(state=state, info=info)
+
+    def calc_loss(self, info: PPGAuxInfo) -> LossInfo:
+        """L_joint + L_value, [T, B]."""
+        aux_loss = 0.5 * (info.aux_value - info.returns).square()
+        value_loss = 0.5 * (info.value - info.returns).square()
+        clone_loss = sum_over_nest(nest.map_structure(kl_divergence, info.old_distribution, info.action_distribution))
+        loss = aux_loss + self._beta_clone * clone_loss + value_loss
+        return LossInfo(loss=loss, extra={"aux": aux_loss, "clone": clone_loss, "value": value_loss})
+
+
+def _copy_of(optimizer: Any | None) -> Any:
+    return Adam(lr=5e-4) if optimizer is None else optimizer.copy()
