@@ -1,0 +1,175 @@
+"""Observations that show the last few frames at once, while the buffer stores each frame once."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rein import nest
+from rein.config import configurable
+from rein.data_structures import Experience, TimeStep
+from rein.nest import Nest
+from rein.replay import ReplayBuffer
+from rein.specs import BoundedTensorSpec, TensorSpec
+from rein.transforms.base import DataTransformer
+from rein.transforms.fields import tensor_fields
+
+__all__ = ["FrameStackState", "FrameStacker"]
+
+
+class FrameStackState(NamedTuple):
+    """What `FrameStacker` remembers of each environment."""
+
+    steps: Nest = ()
+    """int64 [B], frames seen since the episode began."""
+    prev_frames: Nest = ()
+    """For each stacked field, its last `stack_size - 1` frames, [B, ...], joined along the stack axis."""
+
+
+@configurable
+class FrameStacker(DataTransformer):
+    """Joins each frame with the ones before it, the newest last; before the episode began, its first frame is repeated.
+
+    In replay the earlier frames are fetched from the buffer, which therefore must not sample its `stack_size - 1` oldest
+    steps (`ReplayBuffer.num_earliest_frames_ignored`).
+    """
+
+    reads_replay_buffer = True
+    needs_episodic_info = True
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        stack_size: int = 4,
+        stack_axis: int = 0,
+        fields: Sequence[str] | None = None,
+    ) -> None:
+        """Works out what the stacked observation looks like.
+
+        Args:
+            observation_spec: specs of the observation.
+            stack_size: number of frames to join.
+            stack_axis: dimension of the observation, without batch dimensions, that becomes `stack_size` times as long.
+            fields: dotted paths of the tensors to stack; None if the observation is one tensor.
+        """
+        if not isinstance(stack_size, int) or stack_size < 1:
+            raise ValueError(f"stack_size is {stack_size!r}: give the number of frames, at least 1")
+        specs = tensor_fields(fields, observation_spec, "FrameStacker")
+        axes = {field: _axis(field, spec, stack_axis) for field, spec in specs.items()}
+        transformed = observation_spec
+        for field, spec in specs.items():
+            stacked = _repeated(spec, stack_size, axes[field])
+            transformed = nest.set_field(transformed, field, stacked)
+        frames = [_repeated(spec, stack_size - 1, axes[field]) for field, spec in specs.items()]
+        super().__init__(transformed, FrameStackState(steps=TensorSpec((), torch.int64), prev_frames=frames))
+        self._axes = axes
+        self._stack_size = stack_size
+        self._paths = [f"time_step.observation.{field}".rstrip(".") for field in specs]
+
+    @property
+    def stack_size(self) -> int:
+        """Number of frames that are joined."""
+        return self._stack_size
+
+    def transform_timestep(self, time_step: TimeStep, state: FrameStackState) -> tuple[TimeStep, FrameStackState]:
+        """Joins the frames of time steps [B, ...] with the remembered ones.
+
+        Args:
+            time_step: tensors [B, ...].
+            state: what the previous call returned, or zeros, which count as the beginning of an episode.
+        """
+        begins = time_step.is_first() | (state.steps == 0)
+        anything_begins = self._stack_size > 1 and bool(begins.any())
+        observation = time_step.observation
+        remembered = []
+        for (field, axis), previous in zip(self._axes.items(), state.prev_frames, strict=True):
+            frame = nest.get_field(observation, field)
+            dim = axis + 1
+            if anything_begins:
+                repeated = torch.cat([frame] * (self._stack_size - 1), dim)
+                previous = torch.where(nest.expand_dims_as(begins, previous), repeated, previous)
+            stacked = torch.cat([previous, frame], dim)
+            size = frame.shape[dim]
+            remembered.append(stacked.narrow(dim, size, stacked.shape[dim] - size))
+            observation = nest.set_field(observation, field, stacked)
+        steps = torch.where(begins, 1, state.steps + 1)
+        return time_step._replace(observation=observation), FrameStackState(steps, remembered)
+
+    def transform_experience(self, experience: Experience) -> Experience:
+        """Joins the frames of experience [B, T, ...] with earlier ones from the replay buffer.
+
+        Raises:
+            ValueError: if an earlier frame of the same episode has been overwritten.
+        """
+        if self._stack_size == 1:
+            return experience
+        buffer = self._buffer_of(experience)
+        env_ids, start = experience.batch_info.env_ids[:, None], experience.batch_info.positions[:, None]
+        length = experience.step_type.shape[1]
+        times = torch.arange(length, device=start.device)
+        begin = buffer.get_episode_begin_position(start + times, env_ids)
+        back = torch.arange(self._stack_size - 1, 0, -1, device=start.device)
+        earlier_positions = torch.maximum(start - back, begin[:, :1])
+        self._check_stored(buffer, env_ids, earlier_positions)
+        earlier = buffer.get_field(self._paths, env_ids, earlier_positions)
+        rows = self._rows(times, begin - start)
+        observation = experience.observation
+        for (field, axis), frames_before in zip(self._axes.items(), earlier, strict=True):
+            frames = torch.cat([frames_before, nest.get_field(observation, field)], dim=1)
+            shape = (*rows.shape, *frames.shape[2:])
+            picked = frames.flatten(0, 1).index_select(0, rows.flatten()).reshape(shape)
+            stacked = picked.movedim(2, axis + 2).flatten(axis + 2, axis + 3)
+            observation = nest.set_field(observation, field, stacked)
+        return experience._replace(time_step=experience.time_step._replace(observation=observation))
+
+    def _rows(self, times: Tensor, begin: Tensor) -> Tensor:
+        """int64 [B, T, stack_size]: which rows to join, of the `stack_size - 1` earlier frames and T own of each sequence.
+
+        Args:
+            times: int64 [T], 0 to T - 1.
+            begin: int64 [B, T], time at which the episode of each step began, negative before the sequence.
+        """
+        num_earlier = self._stack_size - 1
+        offsets = torch.arange(-num_earlier, 1, device=times.device)
+        shown = torch.maximum(times[:, None] + offsets, begin[:, :, None])
+        first_rows = torch.arange(len(begin), device=times.device) * (num_earlier + len(times))
+        return shown + num_earlier + first_rows[:, None, None]
+
+    def _check_stored(self, buffer: ReplayBuffer, env_ids: Tensor, positions: Tensor) -> None:
+        earliest = (buffer.current_pos - buffer.current_size).to(positions.device)[env_ids]
+        is_lost = positions < earliest
+        if bool(is_lost.any()):
+            where = int(is_lost.any(dim=1).nonzero()[0])
+            raise ValueError(
+                f"FrameStacker needs the {self._stack_size - 1} frames before each sampled step, but position "
+                f"{int(positions[where].min())} of environment {int(env_ids[where])} is no longer in {buffer.name}: make "
+                f"the buffer with num_earliest_frames_ignored={self._stack_size - 1} or more, and read all of it with "
+                "gather_all(ignore_earliest_frames=True)"
+            )
+
+    def _fields_read_from_buffer(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+    def _fields_changed(self) -> tuple[str, ...]:
+        return tuple(self._paths)
+
+
+def _axis(field: str, spec: TensorSpec, stack_axis: int) -> int:
+    """The stack axis of a field, not negative."""
+    axis = stack_axis + spec.ndim if stack_axis < 0 else stack_axis
+    if not 0 <= axis < spec.ndim:
+        name = f"field {field!r}" if field else "the observation"
+        raise ValueError(f"stack_axis is {stack_axis}, but {name} has shape {tuple(spec.shape)}")
+    return axis
+
+
+def _repeated(spec: TensorSpec, times: int, axis: int) -> TensorSpec:
+    """The spec of `times` tensors joined along an axis, with their bounds."""
+    shape = list(spec.shape)
+    shape[axis] *= times
+    if times > 0 and isinstance(spec, BoundedTensorSpec):
+        low, high = (np.concatenate([bound] * times, axis) for bound in (spec.minimum, spec.maximum))
+        return BoundedTensorSpec(shape, spec.dtype, low, high)
+    return TensorSpec(shape, spec.dtype)
