@@ -71,7 +71,7 @@ class Trainer:
         """
         self.config = config
         self.directory = directory
-        self._observers = list(observers)
+        self.observers = list(observers)
         self._tensorboard = tensorboard
         self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
         self._last_evaluation: EvaluationResult | None = None
@@ -119,7 +119,7 @@ class Trainer:
                 self._count()
                 self._seconds = time.perf_counter() - started
                 progress = self._progress()
-                for observer in self._observers:
+                for observer in self.observers:
                     observer.on_iteration(progress)
                 is_over = progress.fraction >= 1.0
                 if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
@@ -168,7 +168,7 @@ class Trainer:
             summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
         self.directory.add_evaluation({**record, **result.to_json()})
-        for observer in self._observers:
+        for observer in self.observers:
             observer.on_evaluation(progress, result)
 
     # Checkpoints.

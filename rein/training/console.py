@@ -1,0 +1,231 @@
+"""Live displays of a run: a progress bar on a terminal or in a notebook, plain lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rein.runtime.writers import MultiWriter, SummaryWriter
+from rein.training.evaluation import EvaluationResult
+from rein.training.trainer import Progress, Trainer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_RETURN = "AverageReturn"
+_MOST_LOSSES = 4
+
+
+class Display(Protocol):
+    """An observer that is opened for the time of a training."""
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Called after every iteration."""
+
+    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+        """Called after every evaluation."""
+
+
+class LatestLosses(SummaryWriter):
+    """Keeps the last value of each loss that is summarized."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        """Takes the value if the name is that of a loss.
+
+        Args:
+            name: full name.
+            value: the number.
+            step: global counter.
+        """
+        parts = name.lower().split("/")
+        if "loss" in parts[-1] or "loss" in parts[0]:
+            self.values[name.rpartition("/")[2].removeprefix("loss.").removeprefix("extra.")] = value
+
+
+class PlainDisplay:
+    """A line every few seconds."""
+
+    def __init__(self, file: IO[str], losses: LatestLosses, interval: float = 5.0) -> None:
+        """Makes the display.
+
+        Args:
+            file: where lines go.
+            losses: shown with each line.
+            interval: seconds between two lines.
+        """
+        self._file = file
+        self._losses = losses
+        self._interval = interval
+        self._printed_at = -np.inf
+        self._pace = _Pace()
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Prints a line if the last one is old, or the run is over."""
+        self._pace.see(progress)
+        now = time.monotonic()
+        if now - self._printed_at < self._interval and progress.fraction < 1.0:
+            return
+        self._printed_at = now
+        parts = [
+            f"{progress.fraction:4.0%}",
+            f"{progress.env_steps:>9,} steps",
+            f"return {_number(mean_return(progress.metrics))}",
+            f"{self._pace.steps_per_second:,.0f} steps/s",
+            f"eta {_duration(self._pace.seconds_left(progress))}",
+            _losses_text(self._losses),
+        ]
+        print("  ".join(part for part in parts if part), file=self._file, flush=True)
+
+    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+        """Prints the result."""
+        print(_evaluation_text(progress, result), file=self._file, flush=True)
+
+
+class RichDisplay:
+    """A progress bar that shows what the run is doing."""
+
+    def __init__(self, progress_bar: Any, task: Any, console: "Console", losses: LatestLosses) -> None:
+        """Makes the display; `open_display` does this.
+
+        Args:
+            progress_bar: of rich.
+            task: of the bar.
+            console: for lines above the bar.
+            losses: shown with the bar.
+        """
+        self._bar, self._task, self._console, self._losses = progress_bar, task, console, losses
+        self._pace = _Pace()
+        self._refreshed_at = -np.inf
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Moves the bar."""
+        self._pace.see(progress)
+        now = time.monotonic()
+        if now - self._refreshed_at < 0.1 and progress.fraction < 1.0:
+            return
+        self._refreshed_at = now
+        self._bar.update(
+            self._task,
+            completed=progress.fraction,
+            steps=f"{progress.env_steps:,} steps",
+            result=f"return {_number(mean_return(progress.metrics))}",
+            pace=f"{self._pace.steps_per_second:,.0f} steps/s",
+            eta=f"eta {_duration(self._pace.seconds_left(progress))}",
+            losses=_losses_text(self._losses),
+        )
+
+    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+        """Prints the result above the bar."""
+        self._console.print(_evaluation_text(progress, result), highlight=False)
+
+
+@contextmanager
+def open_display(trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None) -> Iterator[Display]:
+    """Shows the training of `trainer` while the block lasts.
+
+    Args:
+        trainer: its losses are shown too.
+        file: where to; stdout by default.
+        plain: lines instead of a bar; None chooses by whether `file` is a terminal or a notebook.
+    """
+    from rich.console import Console
+
+    stream = sys.stdout if file is None else file
+    console = Console(file=stream)
+    if plain is None:
+        plain = not (console.is_terminal or console.is_jupyter)
+    losses = LatestLosses()
+    with ExitStack() as stack:
+        display: Display
+        if plain:
+            display = PlainDisplay(stream, losses)
+        else:
+            display = _rich_display(stack, console, losses)
+        trainer.observers.append(display)
+        stack.callback(trainer.observers.remove, display)
+        writer = trainer.run.writer
+        if writer is not None:
+            trainer.run.writer = MultiWriter([writer, losses])
+            stack.callback(setattr, trainer.run, "writer", writer)
+        yield display
+
+
+def _rich_display(stack: ExitStack, console: "Console", losses: LatestLosses) -> RichDisplay:
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+    from rich.progress import Progress as ProgressBar
+
+    columns = (
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[steps]}"),
+        TextColumn("[bold]{task.fields[result]}"),
+        TextColumn("{task.fields[pace]}"),
+        TextColumn("{task.fields[eta]}"),
+        TextColumn("[dim]{task.fields[losses]}"),
+    )
+    bar = stack.enter_context(ProgressBar(*columns, console=console, refresh_per_second=8))
+    task = bar.add_task("", total=1.0, steps="", result="", pace="", eta="", losses="")
+    return RichDisplay(bar, task, console, losses)
+
+
+class _Pace:
+    """How fast a run goes, since this display was opened."""
+
+    def __init__(self) -> None:
+        self._start: Progress | None = None
+        self.steps_per_second = 0.0
+        self._fraction_per_second = 0.0
+
+    def see(self, progress: Progress) -> None:
+        if self._start is None:
+            # The first iteration compiles and warms up: it says little about the others.
+            self._start = progress
+            self.steps_per_second = progress.env_steps / max(progress.seconds, 1e-9)
+            self._fraction_per_second = progress.fraction / max(progress.seconds, 1e-9)
+            return
+        seconds = max(progress.seconds - self._start.seconds, 1e-9)
+        self.steps_per_second = (progress.env_steps - self._start.env_steps) / seconds
+        self._fraction_per_second = (progress.fraction - self._start.fraction) / seconds
+
+    def seconds_left(self, progress: Progress) -> float:
+        return (1.0 - progress.fraction) / self._fraction_per_second if self._fraction_per_second else np.inf
+
+
+def mean_return(metrics: dict[str, float]) -> float | None:
+    """The average return, summed over the dimensions of a vector reward; None before the first episode ended."""
+    if _RETURN in metrics:
+        return metrics[_RETURN]
+    parts = [value for name, value in metrics.items() if name.startswith(f"{_RETURN}/")]
+    return sum(parts) if parts else None
+
+
+def _evaluation_text(progress: Progress, result: EvaluationResult) -> str:
+    low, high = result.confidence_interval()
+    return (
+        f"evaluation at {progress.env_steps:,} steps: {_number(result.mean)} "
+        f"(95% {_number(low)} to {_number(high)}, {len(result.lengths)} episodes)"
+    )
+
+
+def _losses_text(losses: LatestLosses) -> str:
+    return " ".join(f"{name} {value:.3g}" for name, value in list(losses.values.items())[:_MOST_LOSSES])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    if not np.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

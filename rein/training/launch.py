@@ -1,0 +1,154 @@
+"""From a conf to a trainer that is ready to go, and from a run directory to one that goes on.
+
+Call these with the configuration of the run in force: `with fresh_configs(): trainer = start_run(...)`.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rein.config import (
+    config,
+    get_config_value,
+    load_saved_config,
+    parse_config,
+    save_config,
+)
+from rein.framework import TrainerConfig
+from rein.training.configurable_names import install_name_resolver
+from rein.training.run_directory import RunDirectory
+from rein.training.trainer import Trainer, TrainingObserver
+
+DEFAULT_SEED = 0
+
+
+def configure(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> None:
+    """Runs a conf, whose values those given before by `pre_config` and the overrides win over.
+
+    Args:
+        path: the conf.
+        overrides: `name=value` texts.
+    """
+    install_name_resolver()
+    parse_config(path, overrides)
+
+
+def start_run(
+    directory: RunDirectory,
+    name: str,
+    observers: Sequence[TrainingObserver] = (),
+    facts: Mapping[str, Any] | None = None,
+) -> Trainer:
+    """A trainer for the configuration in force, in a new run directory; nothing is left there if it cannot be built.
+
+    Args:
+        directory: made by `RunDirectory.create`.
+        name: what to call the run, without the seed.
+        observers: displays.
+        facts: more for run.json, such as the command.
+    """
+    try:
+        seed = settle_seed()
+        settings = TrainerConfig(root_dir=str(directory.path))
+        trainer = Trainer(settings, directory, observers)
+    except BaseException:
+        _remove_empty(directory.path)
+        raise
+    save_config(directory.config)
+    directory.start(
+        name=name,
+        seed=seed,
+        device=str(trainer.run.device),
+        algorithm=type(trainer.algorithm).__name__,
+        env=env_name(),
+        num_env_steps=settings.num_env_steps,
+        num_iterations=settings.num_iterations,
+        parameters=sum(parameter.numel() for parameter in trainer.algorithm.parameters()),
+        **(facts or {}),
+    )
+    return trainer
+
+
+def resume_run(
+    directory: RunDirectory, observers: Sequence[TrainingObserver] = (), supply: Mapping[str, Any] | None = None
+) -> Trainer:
+    """A trainer that goes on where the newest checkpoint of a run was saved, or at the beginning if there is none.
+
+    Args:
+        directory: made by `RunDirectory.open`.
+        observers: displays.
+        supply: values that could not be saved with the run, by name.
+    """
+    record = directory.record()
+    install_name_resolver()
+    load_saved_config(directory.config, supply)
+    trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
+    extended = record.get("extended_to")
+    if extended:
+        trainer.extend(extended)
+    directory.update(status="running")
+    return trainer
+
+
+def extend_run(trainer: Trainer, num_env_steps: int) -> None:
+    """Gives a run a larger budget, also when it is resumed again.
+
+    Args:
+        trainer: of the run.
+        num_env_steps: environment steps in all.
+    """
+    done = trainer.run.env_steps
+    if num_env_steps <= done:
+        raise ValueError(f"the run has already taken {done} environment steps: ask for more than that")
+    trainer.directory.update(extended_to=num_env_steps)
+    trainer.extend(num_env_steps)
+
+
+def settle_seed() -> int:
+    """The seed of the configuration in force; if it has none, `DEFAULT_SEED`, which it has from then on."""
+    seed = get_config_value("TrainerConfig.random_seed")
+    if seed is None:
+        seed = DEFAULT_SEED
+        config("TrainerConfig", random_seed=seed, raise_if_used=False)
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"TrainerConfig.random_seed is {seed!r}: give an integer that is not negative")
+    return seed
+
+
+def env_name() -> str:
+    """What the configuration in force calls its environment."""
+    source = get_config_value("create_environment.env_name")
+    return source if isinstance(source, str) else getattr(source, "__qualname__", repr(source))
+
+
+def numbered_directory(root: str | os.PathLike[str], stem: str) -> RunDirectory:
+    """A new directory `root/stem-N` with the first free number, also if others ask at the same time.
+
+    Args:
+        root: made if it does not exist.
+        stem: what the runs have in common.
+    """
+    for number in count(1):
+        path = Path(root) / f"{stem}-{number}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return RunDirectory.create(path)
+    raise AssertionError("unreachable")
+
+
+def describe_overrides(overrides: Iterable[str]) -> list[str]:
+    """The overrides that tell runs apart, in a fixed order."""
+    return sorted(text for text in overrides if not text.startswith("TrainerConfig.random_seed="))
+
+
+def _remove_empty(path: Path) -> None:
+    """Removes the folders below `path` that hold nothing, and `path` itself if that leaves it empty."""
+    for folder, _, _ in sorted(os.walk(path), reverse=True):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue

@@ -1,0 +1,120 @@
+"""Policies of runs, loaded to act: for evaluation, for play, and for the Python API."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from rein.config import Configs, fresh_configs, get_config_value, load_saved_config, use_configs
+from rein.data_structures import TimeStep
+from rein.envs import Environment, create_environment
+from rein.framework import RLAlgorithm, TrainerConfig
+from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.run import Run
+from rein.runtime.seeding import spawn_seeds
+from rein.training.configurable_names import install_name_resolver
+from rein.training.construction import build_algorithm
+from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.run_directory import RunDirectory, RunDirectoryError
+
+_MOST_ENVIRONMENTS = 10
+
+
+class Policy:
+    """An algorithm to act with, and the configuration that its environments are made by."""
+
+    def __init__(self, algorithm: RLAlgorithm, configs: Configs, seed: int, checkpoint: int | None = None) -> None:
+        """Puts the parts together; `load_policy` makes one from a run.
+
+        Args:
+            algorithm: built and filled.
+            configs: in force while environments are made.
+            seed: of the run that trained it.
+            checkpoint: iterations after which it was saved.
+        """
+        self.algorithm = algorithm
+        self.configs = configs
+        self.seed = seed
+        self.checkpoint = checkpoint
+
+    def held_out_seed(self, seed: int | None = None) -> int:
+        """A seed for environments that neither training nor its evaluations have used.
+
+        Args:
+            seed: to get another one.
+        """
+        return spawn_seeds(self.seed, 1, "held-out" if seed is None else f"held-out {seed}")[0]
+
+    def make_environment(self, num_environments: int, seed: int, **arguments: Any) -> Environment:
+        """Environments as in training.
+
+        Args:
+            num_environments: batch size.
+            seed: of the batch.
+            **arguments: for `create_environment`, to differ from training.
+        """
+        with use_configs(self.configs):
+            return create_environment(num_parallel_environments=num_environments, seed=seed, **arguments)
+
+    def make_rendered_environment(self, seed: int, render_mode: str = "rgb_array") -> Environment:
+        """One environment that renders.
+
+        Args:
+            seed: of the environment.
+            render_mode: "rgb_array" for frames, "human" for a window.
+        """
+        with use_configs(self.configs):
+            arguments = {**(get_config_value("create_environment.env_kwargs") or {}), "render_mode": render_mode}
+        return self.make_environment(1, seed, backend="sync", env_kwargs=arguments)
+
+    def evaluate(
+        self, num_episodes: int, seed: int | None = None, on_step: Callable[[TimeStep], None] | None = None
+    ) -> EvaluationResult:
+        """Whole episodes of the deterministic policy on held-out seeds.
+
+        Args:
+            num_episodes: how many.
+            seed: chooses other held-out seeds.
+            on_step: called with every time step.
+        """
+        if num_episodes < 1:
+            raise ValueError(f"evaluating {num_episodes} episodes is impossible: give at least 1")
+        env = self.make_environment(min(num_episodes, _MOST_ENVIRONMENTS), self.held_out_seed(seed))
+        with env, Run(seed=self.seed):
+            return evaluate(self.algorithm, env, num_episodes, on_step)
+
+
+def load_policy(directory: RunDirectory, step: int | None = None, supply: Mapping[str, Any] | None = None) -> Policy:
+    """The policy of a run, as saved in its newest checkpoint.
+
+    Args:
+        directory: of the run.
+        step: the checkpoint of that iteration instead of the newest one.
+        supply: values that could not be saved with the run, by name.
+    """
+    checkpointer = Checkpointer(directory.checkpoints)
+    if not checkpointer.steps():
+        raise RunDirectoryError(
+            f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
+        )
+    install_name_resolver()
+    with fresh_configs() as configs:
+        load_saved_config(directory.config, supply)
+        settings = TrainerConfig(root_dir=str(directory.path))
+        seed = int(directory.record().get("seed") or 0)
+        with Run(directory.path, seed=seed), create_environment(num_parallel_environments=1, seed=seed) as env:
+            algorithm = build_algorithm(settings, env, for_training=False)
+        checkpoint = checkpointer.load(step, components=["alg", "data_transformer"])
+        algorithm.load_state_dict(checkpoint.components["alg"])
+        settings.data_transformer.load_state_dict(checkpoint.components["data_transformer"])
+    algorithm.eval()
+    return Policy(algorithm, configs, seed, checkpoint.step)
+
+
+def parameter_counts(module: torch.nn.Module) -> dict[str, int]:
+    """Numbers of trainable parameters of the direct children of `module` that have any, by attribute name."""
+    counts = {
+        name: sum(parameter.numel() for parameter in child.parameters() if parameter.requires_grad)
+        for name, child in module.named_children()
+    }
+    return {name: number for name, number in counts.items() if number}
