@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from rein.config import configurable
 from rein.envs.drawing import BLACK, WHITE, WOOD, Color, Frame, canvas, draw_line, fill_disc
 
 BoardObservation = dict[str, Any]
@@ -20,6 +21,7 @@ def random_opponent(observation: BoardObservation, rng: np.random.Generator) -> 
     return int(rng.choice(np.flatnonzero(observation["valid_action_mask"])))
 
 
+@configurable
 class BoardGameEnv(gym.Env[BoardObservation, int]):
     """A zero-sum game of two players, 0 (who begins) and 1.
 

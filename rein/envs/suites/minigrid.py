@@ -89,18 +89,13 @@ class GridObservation(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordCon
         return np.pad(text, (0, self._mission_length - len(text)))
 
 
-def _make(
-    env_name: str,
-    view: str = "partial",
-    tile_size: int = 8,
-    mission_length: int = 0,
-    **kwargs: Any,
-) -> gym.Env[Any, Any]:
+def _make(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     import minigrid
 
     gym.register_envs(minigrid)
-    env = make_registered(env_name, **kwargs)
-    return GridObservation(env, view, tile_size, mission_length)
+    # Only what was given is passed on: a conf may set the rest.
+    view = {name: kwargs.pop(name) for name in ("view", "tile_size", "mission_length") if name in kwargs}
+    return GridObservation(make_registered(env_name, **kwargs), **view)
 
 
 def _list_ids() -> list[str]:

@@ -56,6 +56,9 @@ class MultiTask(gym.Env[Any, Any]):
         self.metadata = first.metadata
         self.render_mode = render_mode if render_mode is not None else first.render_mode
         self._task = 0
+        # A task is seeded when it is first chosen after a seeded reset.
+        self._seeds: list[int | None] = [None] * self.num_tasks
+        self._layers = _layers_of(self._envs)
 
     @property
     def task(self) -> int:
@@ -74,7 +77,9 @@ class MultiTask(gym.Env[Any, Any]):
             self._task = int(chosen)
         else:
             raise ValueError(f"There is no task {chosen!r}; tasks are {self.task_names}.")
-        task_seed = None if seed is None else int(self.np_random.integers(2**31))
+        if seed is not None:
+            self._seeds = self.np_random.integers(2**31, size=self.num_tasks).tolist()
+        task_seed, self._seeds[self._task] = self._seeds[self._task], None
         observation, info = self._envs[self._task].reset(seed=task_seed, options=options)
         return self._with_task(observation), info
 
@@ -92,8 +97,33 @@ class MultiTask(gym.Env[Any, Any]):
         for env in self._envs:
             env.close()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._layers = _layers_of(self._envs)
+
     def _with_task(self, observation: Any) -> dict[str, Any]:
         return {"observation": observation, "task": np.int64(self._task)}
+
+
+class _Layer:
+    """Shares the attributes of one layer of a task's world.
+
+    Saving a world saves the attributes of its objects, but takes other worlds among them for granted; through this, those of
+    the tasks are saved and restored too.
+    """
+
+    def __init__(self, layer: gym.Env[Any, Any]) -> None:
+        self.__dict__ = layer.__dict__
+
+
+def _layers_of(envs: Sequence[gym.Env[Any, Any]]) -> list[list[_Layer]]:
+    found = []
+    for env in envs:
+        layers = [env]
+        while isinstance(layers[-1], gym.Wrapper):
+            layers.append(layers[-1].env)
+        found.append([_Layer(layer) for layer in layers])
+    return found
 
 
 class CurriculumStatus(NamedTuple):

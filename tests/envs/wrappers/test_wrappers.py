@@ -1,5 +1,6 @@
 import pickle
 import warnings
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
@@ -8,6 +9,8 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from rein.envs import wrappers
+from rein.envs.sampling import sample_space
+from rein.envs.state import capture, restore
 from rein.envs.suites import load
 from rein.envs.toy.bandits import IdentityEnv
 from rein.envs.toy.chain import ChainEnv
@@ -403,6 +406,50 @@ def test_multi_task_follows_probabilities_and_seeds():
     assert str(first) == str(again)
     with pytest.raises(ValueError, match="probabilities"):
         MultiTask(make_tasks(), probabilities=[1.0])
+
+
+def run(env, count):
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(count):
+        observation, reward, terminated, truncated, _ = env.step(sample_space(env.action_space, rng))
+        found.append((observation, reward))
+        if terminated or truncated:
+            found.append(env.reset()[0])
+    return str(found)
+
+
+def test_multi_task_seeds_every_task_though_only_one_is_reset_at_first():
+    runs = []
+    for _ in range(2):
+        env = MultiTask(make_tasks())
+        env.reset(seed=0)
+        runs.append(run(env, 30))
+    assert runs[0] == runs[1]
+
+
+def make_twice(name):
+    return MultiTask({"a": partial(load, name), "b": partial(load, name)})
+
+
+@pytest.mark.parametrize("name", ["rein/Identity-v0", "CartPole-v1", "Hopper-v5"])
+def test_multi_task_is_saved_with_all_its_tasks(name):
+    env, other = make_twice(name), make_twice(name)
+    env.reset(seed=0)
+    run(env, 25)
+    other.reset(seed=5)
+    restore(other, capture(env))
+    assert run(env, 60) == run(other, 60)
+
+
+def test_multi_task_that_was_pickled_is_saved_as_itself():
+    env, other = make_twice("CartPole-v1"), make_twice("CartPole-v1")
+    env.reset(seed=0)
+    clone = pickle.loads(pickle.dumps(env))
+    run(clone, 25)
+    other.reset(seed=5)
+    restore(other, capture(clone))
+    assert run(clone, 60) == run(other, 60)
 
 
 def test_multi_task_refuses_different_spaces_and_no_tasks():
