@@ -97,6 +97,8 @@ def _builder(space: spaces.Space[Any], positions: Any) -> Callable[[Sequence[NDA
         members = [_builder(part, positions) for part in space.spaces]
         return lambda arrays, row: tuple([member(arrays, row) for member in members])
     position = next(positions)
+    if isinstance(space, spaces.Box) and space.shape == ():
+        return lambda arrays, row: np.asarray(arrays[position][row])
     return lambda arrays, row: arrays[position][row]
 
 

@@ -8,11 +8,12 @@ import itertools
 import logging
 import multiprocessing
 import os
+import pickle
 import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, cast
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
@@ -23,7 +24,7 @@ from rein.envs.batch import batch_seeds, probe_spaces
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import EnvironmentFaultError, Fault, FaultPolicy
 from rein.envs.process_worker import WorkerTask, run_worker, shared_array
-from rein.envs.shared_block import BlockLayout
+from rein.envs.shared_block import BatchSpaces, BlockLayout
 from rein.envs.single import EnvFactory, row_seed
 
 __all__ = ["ProcessEnvironment"]
@@ -173,7 +174,7 @@ class ProcessEnvironment(BufferedEnvironment):
         self._base_seeds = batch_seeds(seed, batch_size)
         self._ticks = 0
         self._replacements = np.zeros(batch_size, dtype=np.int64)
-        self._factory_bytes = cloudpickle.dumps((factory, spaces))
+        self._factory_bytes = to_bytes(factory, spaces)
         self._workers: list[Worker] = []
         self._finalizer = weakref.finalize(self, close_workers, self._workers, os.getpid())
         bounds = worker_rows(batch_size, num_workers)
@@ -334,6 +335,17 @@ class ProcessEnvironment(BufferedEnvironment):
     def _close(self) -> None:
         if hasattr(self, "_finalizer"):
             self._finalizer()
+
+
+def to_bytes(factory: EnvFactory, spaces: BatchSpaces) -> bytes:
+    """What a worker needs to make worlds, pickled; a clear error where it cannot travel."""
+    try:
+        return cast("bytes", cloudpickle.dumps((factory, spaces)))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise TypeError(
+            f"{factory.name} cannot be sent to worker processes ({error}): give an id, or a function that holds no open "
+            "files, locks or modules of tests; or use backend='sync'"
+        ) from error
 
 
 def start_context(start_method: str | None) -> BaseContext:

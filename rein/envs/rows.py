@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rein.envs.faults import Fault, FaultLog
@@ -84,7 +85,9 @@ class EnvRows:
             progress: array [1] that always holds the row being stepped, so that another process can tell which hangs.
         """
         self._factory = factory
-        self._plain_action = len(layout.action) == 1 and layout.action[0].keys == ()
+        self._plain_action = not isinstance(batch_spaces.action, spaces.Dict | spaces.Tuple) and (
+            isinstance(batch_spaces.action, spaces.Discrete) or batch_spaces.action.shape != ()
+        )
         self._slots = list(slots)
         self.first_row = first_row
         self._log = log

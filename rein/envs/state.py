@@ -7,6 +7,7 @@ run is resumed.
 """
 
 import enum
+import functools
 import random
 import types
 from collections import deque
@@ -31,6 +32,7 @@ _CONSTANT = (
     types.BuiltinFunctionType,
     types.MethodType,
     types.ModuleType,
+    functools.partial,
     gym.envs.registration.EnvSpec,
 )
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
@@ -42,6 +44,8 @@ KIND = "kind"
 def capture(env: gym.Env[Any, Any]) -> dict[str, Any]:
     """The state of `env`, which must have been reset; raises `NotResumableError` if it has no plain form."""
     writer = _Writer()
+    for layer in _layers(env):
+        _require_plain_class(layer, "the world")
     layers = [{"class": _class_name(layer), "attributes": writer.attributes(layer, "")} for layer in _layers(env)]
     return {"version": 1, "layers": layers}
 
@@ -147,8 +151,9 @@ class _Writer:
         special = native.encode(value, owner, self.encode, path)
         if special is not None:
             return special
-        if not hasattr(value, "__dict__") or any(vars(cls).get("__slots__") for cls in type(value).__mro__):
-            raise NotResumableError(f"{path} is a {_class_name(value)}, which has no plain form")
+        if callable(value) and not hasattr(value, "__dict__"):
+            return {KIND: "constant"}  # A function or method of a native module.
+        _require_plain_class(value, path)
         return {KIND: "object", "class": _class_name(value), "attributes": self.attributes(value, path)}
 
 
@@ -233,6 +238,19 @@ class _Reader:
         for part, generator in zip(parts, generators, strict=True):
             part._np_random = generator
         return live
+
+
+class _Plain:
+    pass
+
+
+def _require_plain_class(value: Any, path: str) -> None:
+    """Refuses objects that keep anything outside their attributes, such as files, containers and native objects.
+
+    Instances of classes written in Python are all of one size, since their attributes live in a dict.
+    """
+    if not hasattr(value, "__dict__") or type(value).__basicsize__ != _Plain.__basicsize__:
+        raise NotResumableError(f"{path} is a {_class_name(value)}, which has no plain form")
 
 
 def _encode_array(value: Any, path: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def encode(value: Any, owner: Any, encode_part: Callable[..., Any], path: str) -
     if module.startswith("mujoco."):
         return _encode_mujoco(value, owner, name)
     if module.startswith("ale_py."):
-        return _encode_ale(value, name)
+        return _encode_ale(value, name, path)
     if module.startswith("minigrid.core.grid"):
         return {"kind": "minigrid", "cells": encode_part(value.grid, f"{path}.grid")}
     if module.startswith("minigrid.core.world_object"):
@@ -128,9 +128,14 @@ def _decode_mujoco(data: dict[str, Any], live: Any, owner: Any, path: str) -> An
     return live
 
 
-def _encode_ale(value: Any, name: str) -> dict[str, Any]:
+def _encode_ale(value: Any, name: str, path: str) -> dict[str, Any]:
     if name != "ALEInterface":
         return {"kind": "native_constant"}
+    if value.getFloat("repeat_action_probability") > 0:
+        raise NotResumableError(
+            f"{path} has sticky actions, and the Arcade Learning Environment does not tell which action it would repeat "
+            "(exact with repeat_action_probability=0)"
+        )
     serialized = value.cloneState(include_rng=True).serialize()
     return {"kind": "ale", "values": np.frombuffer(serialized, dtype=np.uint8).copy()}
 
