@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from rein import nest, specs
@@ -110,18 +111,26 @@ def stack_distributions(nests: Sequence[Nest], dim: int = 0) -> Nest:
     """
     if not nests:
         raise ValueError("stack_distributions needs at least one nest")
-    nest_spec = extract_spec(nests[0], 0)
-    for position, other in enumerate(nests[1:], 1):
-        _check_same_recipes(nest_spec, other, position)
-    params = nest.stack_nests([distributions_to_params(each) for each in nests], dim)
-    return params_to_distributions(params, nest_spec)
+    structure = nest.structure_of(nests[0])
+    rows = [nest.flatten(each) for each in nests]
+    for other in nests[1:]:
+        if nest.structure_of(other) != structure:
+            nest.assert_same_structure(nests[0], other)
+    return structure.unflatten(
+        [_stack_leaf(column, position, nests[0], dim) for position, column in enumerate(zip(*rows, strict=True))]
+    )
 
 
-def _check_same_recipes(nest_spec: Nest, other: Nest, position: int) -> None:
-    def check(path: str, spec: Any, leaf: Any) -> None:
-        recipe = spec.recipe if isinstance(spec, DistributionSpec) else None
-        other_recipe = leaf.recipe if isinstance(leaf, Distribution) else None
-        if recipe != other_recipe:
-            raise ValueError(f"nest {position} has {other_recipe} at '{path}' where the first has {recipe}")
-
-    nest.map_structure_with_path(check, nest_spec, other)
+def _stack_leaf(column: tuple[Any, ...], position: int, example: Nest, dim: int) -> Any:
+    """Joins the tensors or distributions at one place of the nests."""
+    first = column[0]
+    if not isinstance(first, Distribution):
+        return torch.stack(column, dim)
+    kind, settings = type(first), first.settings
+    for row, other in enumerate(column):
+        if type(other) is not kind or other.settings != settings:
+            path = nest.flatten_with_paths(example)[position][0]
+            found = other.recipe if isinstance(other, Distribution) else None
+            raise ValueError(f"nest {row} has {found} at '{path}' where the first has {first.recipe}")
+    params = nest.stack_nests([other.params for other in column], dim)
+    return kind.from_params(params, settings)
