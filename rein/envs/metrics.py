@@ -177,6 +177,7 @@ class EpisodeMetrics:
             )
         named = nest.flatten_with_paths(env_info)
         self._info_names = tuple(path or "value" for path, _ in named)
+        self._is_flat_info = type(env_info) is dict and set(env_info) == set(self._info_names)
         unknown = set(self._reductions) - set(self._info_names)
         if unknown:
             raise ValueError(f"reductions name {sorted(unknown)}, but env_info has {list(self._info_names)}.")
@@ -203,7 +204,7 @@ class EpisodeMetrics:
 
     def _add_info(self, running: NDArray[np.float64], start: int, env_info: Any) -> None:
         assert self._info_names is not None
-        if type(env_info) is dict and env_info.keys() == set(self._info_names):
+        if self._is_flat_info:
             leaves = [env_info[name] for name in self._info_names]
         else:
             leaves = nest.flatten(env_info)

@@ -1,6 +1,7 @@
 """Board games played by the rules of OpenSpiel."""
 
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ class _Native(NamedTuple):
     moves: list[int]
 
 
+_NATIVE: WeakKeyDictionary["OpenSpielEnv", _Native] = WeakKeyDictionary()
+
+
 @configurable
 class OpenSpielEnv(BoardGameEnv):
     """A two-player, deterministic game with perfect information from OpenSpiel.
@@ -30,15 +34,13 @@ class OpenSpielEnv(BoardGameEnv):
     `to_play`. Row 0 is the bottom row. Actions are OpenSpiel's: columns in connect_four; points and then pass in go.
 
     The state of a game is `moves`, the list of moves made: OpenSpiel's own objects, which cannot be saved as plain data,
-    live outside `__dict__` and follow it.
+    are kept beside the world and follow it.
 
     Args:
         game: OpenSpiel's short name, such as "connect_four".
         parameters: of the game, such as `{"board_size": 9, "komi": 7.5}`.
         **options: see `BoardGameEnv`: opponent, opponent_side, reward_view, illegal_move, render_mode.
     """
-
-    __slots__ = ("_native",)
 
     def __init__(self, game: str, parameters: dict[str, Any] | None = None, **options: Any) -> None:
         import pyspiel
@@ -54,27 +56,20 @@ class OpenSpielEnv(BoardGameEnv):
         self._rules_text = str(rules)
         self._tensor_shape = shape
         self.moves: list[int] = []
-        self._native: _Native | None = None
 
     @property
     def _state(self) -> Any:
         """OpenSpiel's state after `moves`; replayed if another list has been put in their place."""
-        if self._native is None or self._native.moves is not self.moves:
+        native = _NATIVE.get(self)
+        if native is None or native.moves is not self.moves:
             import pyspiel
 
-            rules = pyspiel.load_game(self._rules_text) if self._native is None else self._native.rules
+            rules = pyspiel.load_game(self._rules_text) if native is None else native.rules
             state = rules.new_initial_state()
             for move in self.moves:
                 state.apply_action(move)
-            self._native = _Native(rules, state, self.moves)
-        return self._native.state
-
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._native = None
+            native = _NATIVE[self] = _Native(rules, state, self.moves)
+        return native.state
 
     def _begin(self) -> None:
         self.moves = []

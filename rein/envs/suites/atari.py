@@ -52,6 +52,9 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
             the next episode until it is over. For training only: returns are then per life.
         fire_reset: whether to press FIRE at the start of games, and of lives, that wait for it.
         clip_rewards: whether rewards are replaced by their signs.
+        repeat_action_probability: of each frame repeating the action of the frame before instead of taking the agent's
+            (sticky actions). Done here rather than by the emulator, which would not tell which action it repeats, so
+            that a saved game goes on exactly.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
         episodic_life: bool = False,
         fire_reset: bool = True,
         clip_rewards: bool = False,
+        repeat_action_probability: float = 0.0,
     ) -> None:
         gym.utils.RecordConstructorArgs.__init__(
             self,
@@ -74,6 +78,7 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
             episodic_life=episodic_life,
             fire_reset=fire_reset,
             clip_rewards=clip_rewards,
+            repeat_action_probability=repeat_action_probability,
         )
         gym.Wrapper.__init__(self, env)
         if frame_skip < 1 or noop_max < 0 or screen_size < 1:
@@ -95,6 +100,8 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
         self._screen_size = screen_size
         self._episodic_life = episodic_life
         self._clip_rewards = clip_rewards
+        self._repeat_action_probability = repeat_action_probability
+        self._held_action = 0
         shape = self._ale.getScreenDims() + (() if grayscale else (3,))
         self._frames = np.zeros((2, *shape), np.uint8)
         self._grayscale = grayscale
@@ -135,6 +142,7 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
 
     def _new_game(self, seed: int | None, options: dict[str, Any] | None) -> None:
         self.env.reset(seed=seed, options=options)
+        self._held_action = 0
         noops = int(self.env.np_random.integers(1, self._noop_max + 1)) if self._noop_max else 0
         for _ in range(noops):
             self._ale.act(self._actions[0])
@@ -144,10 +152,14 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
 
     def _advance(self, action: int) -> float:
         """Acts for `frame_skip` frames or until the game is over; keeps the last two screens."""
-        act, code = self._ale.act, self._actions[int(action)]
+        act, actions, action = self._ale.act, self._actions, int(action)
+        chance = self._repeat_action_probability
+        repeats = self.env.np_random.random(self._frame_skip) < chance if chance > 0.0 else None
         reward = 0.0
         for frame in range(self._frame_skip):
-            reward += act(code)
+            if repeats is None or not repeats[frame]:
+                self._held_action = action
+            reward += act(actions[self._held_action])
             if self._ale.game_over():
                 self._fetch_last()
                 break
@@ -239,7 +251,7 @@ def _make(
         env_id,
         frameskip=1,
         obs_type="grayscale",
-        repeat_action_probability=repeat_action_probability,
+        repeat_action_probability=0.0,
         full_action_space=full_action_space,
         max_num_frames_per_episode=max_num_frames_per_episode,
         render_mode=render_mode,
@@ -247,7 +259,7 @@ def _make(
         difficulty=difficulty,
         disable_env_checker=True,
     )
-    return DeepMindAtari(env.unwrapped, **preprocessing)
+    return DeepMindAtari(env.unwrapped, repeat_action_probability=repeat_action_probability, **preprocessing)
 
 
 ATARI = Suite(

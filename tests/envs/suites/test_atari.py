@@ -33,10 +33,43 @@ def test_observation_is_the_shrunken_maximum_of_the_last_two_frames():
     [("ALE/Pong-v5", 0.25), ("Pong", 0.25), ("PongNoFrameskip-v4", 0.0), ("Pong-v0", 0.25)],
 )
 def test_ids_decide_how_sticky_actions_are(env_name, chance):
-    ale = load(env_name).unwrapped.ale
-    assert ale.getFloat("repeat_action_probability") == pytest.approx(chance)
-    ale = load(env_name, repeat_action_probability=0.1).unwrapped.ale
-    assert ale.getFloat("repeat_action_probability") == pytest.approx(0.1)
+    assert load(env_name)._repeat_action_probability == chance
+    assert load(env_name, repeat_action_probability=0.1)._repeat_action_probability == 0.1
+
+
+class Recording:
+    """An emulator that remembers the actions of all frames."""
+
+    def __init__(self, ale):
+        self.ale = ale
+        self.codes = []
+
+    def __getattr__(self, name):
+        return getattr(self.ale, name)
+
+    def act(self, code):
+        self.codes.append(code)
+        return self.ale.act(code)
+
+
+def frames_of(chance, actions):
+    env = load("Pong", repeat_action_probability=chance, noop_max=0, fire_reset=False)
+    env.reset(seed=0)
+    env._ale = Recording(env._ale)
+    for action in actions:
+        env.step(action)
+    return [env._actions.index(code) for code in env._ale.codes]
+
+
+def test_sticky_frames_repeat_the_frame_before():
+    assert frames_of(0.0, [2, 3]) == [2] * 4 + [3] * 4
+    assert frames_of(1.0, [2, 3]) == [0] * 8
+    frames = np.array(frames_of(0.25, [2, 3] * 100)).reshape(200, 4)
+    wanted = np.array([2, 3] * 100)
+    # A frame that is not the agent's repeats the one before, which was the previous step's.
+    late = (frames != wanted[:, None]).sum(axis=1)
+    assert all((row[:n] != a).all() and (row[n:] == a).all() for row, n, a in zip(frames, late, wanted, strict=True))
+    assert np.mean(late[1:] >= 1) == pytest.approx(0.25, abs=0.09)
 
 
 def test_noop_starts_differ_by_game_and_stay_within_the_limit():
