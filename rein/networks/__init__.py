@@ -17,7 +17,9 @@ from rein.networks.actor_distribution_networks import (
     UnitNormalActorDistributionNetwork,
 )
 from rein.networks.actor_networks import ActorNetwork, ActorRNNNetwork
+from rein.networks.containers import Branch, Echo, Parallel, Sequential
 from rein.networks.critic_networks import CriticNetwork, CriticRNNNetwork
+from rein.networks.dynamics_networks import DynamicsNetwork
 from rein.networks.encoding_networks import (
     EncodingNetwork,
     GRUEncodingNetwork,
@@ -32,8 +34,11 @@ from rein.networks.image_networks import (
     SpatialBroadcastDecodingNetwork,
 )
 from rein.networks.layers import Detach, NestConcat, NestMultiply, NestSum
+from rein.networks.mdq_critic_networks import ActionQuantizer, MdqCriticNetwork
+from rein.networks.memory import MemoryReader, MemoryState, MemoryWithUsage
 from rein.networks.network import Network
 from rein.networks.parallel import NaiveParallelNetwork, ParallelNetwork, VmapParallelNetwork
+from rein.networks.param_networks import ParamNetwork
 from rein.networks.preprocessing import EmbeddingPreprocessor, InputPreprocessing
 from rein.networks.projection_networks import (
     BetaProjectionNetwork,
@@ -45,26 +50,41 @@ from rein.networks.projection_networks import (
     TruncatedProjectionNetwork,
 )
 from rein.networks.q_networks import QNetwork, QRNNNetwork
+from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
+from rein.networks.relu_mlp import ReluMLP
 from rein.networks.state import reset_state, reset_state_at_first
+from rein.networks.transformer_networks import TransformerNetwork, TransformerState
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
 __all__ = [
+    "AMPWrapper",
+    "ActionQuantizer",
     "ActorDistributionNetwork",
     "ActorDistributionRNNNetwork",
     "ActorNetwork",
     "ActorRNNNetwork",
     "BetaProjectionNetwork",
+    "Branch",
     "CategoricalProjectionNetwork",
     "CriticNetwork",
     "CriticRNNNetwork",
+    "Delay",
     "Detach",
+    "DynamicsNetwork",
+    "Echo",
     "EmbeddingPreprocessor",
     "EncodingNetwork",
+    "GRUCell",
     "GRUEncodingNetwork",
     "ImageDecodingNetwork",
     "ImageEncodingNetwork",
     "InputPreprocessing",
+    "LSTMCell",
     "LSTMEncodingNetwork",
+    "MdqCriticNetwork",
+    "MemoryReader",
+    "MemoryState",
+    "MemoryWithUsage",
     "MixtureProjectionNetwork",
     "NaiveParallelNetwork",
     "NestConcat",
@@ -73,14 +93,20 @@ __all__ = [
     "Network",
     "NormalProjectionNetwork",
     "OnehotCategoricalProjectionNetwork",
+    "Parallel",
     "ParallelNetwork",
+    "ParamNetwork",
     "QNetwork",
     "QRNNNetwork",
     "RecurrentEncodingNetwork",
+    "ReluMLP",
     "ResnetDecodingNetwork",
     "ResnetEncodingNetwork",
+    "Sequential",
     "SpatialBroadcastDecodingNetwork",
     "StableNormalProjectionNetwork",
+    "TransformerNetwork",
+    "TransformerState",
     "TruncatedProjectionNetwork",
     "UnitNormalActorDistributionNetwork",
     "ValueNetwork",

@@ -35,6 +35,8 @@ class _ActionHeads(Network):
     def _build_heads(self, squashing_func: Activation | None) -> None:
         size = vector_size(self.trunk.output_spec, self.name)
         self._squashes = squashing_func is not None
+        self._shapes = [spec.shape for spec in nest.flatten(self._action_spec)]
+        self._is_single = isinstance(self._action_spec, BoundedTensorSpec)
         self._make_bounds(None)
         activation = identity if squashing_func is None else squashing_func
         self.heads = nn.ModuleList(
@@ -52,13 +54,12 @@ class _ActionHeads(Network):
 
     def _actions(self, x: Tensor) -> Nest:
         actions = []
-        specs: Sequence[BoundedTensorSpec] = nest.flatten(self._action_spec)
-        for head, spec, bounds in zip(self.heads, specs, self._bounds, strict=True):
-            action = head(x)
-            if spec.ndim != 1:
-                action = action.reshape(*action.shape[:-1], *spec.shape)
+        for head, shape, bounds in zip(self.heads._modules.values(), self._shapes, self._bounds, strict=True):
+            action = head(x)  # type: ignore[misc]
+            if len(shape) != 1:
+                action = action.reshape(*action.shape[:-1], *shape)
             actions.append(bounds.from_unit(action) if self._squashes else action)
-        if isinstance(self._action_spec, BoundedTensorSpec):
+        if self._is_single:
             return actions[0]
         return nest.pack_sequence_as(self._action_spec, actions)
 

@@ -19,7 +19,7 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 Combiner = Callable[[Nest], Tensor] | None
 
 
-class _ObservationActionEncoder(Network):
+class ObservationActionEncoder(Network):
     """Encodes an observation and an action apart, and combines the two."""
 
     leading_dims_agnostic = True
@@ -96,8 +96,8 @@ class _ObservationActionEncoder(Network):
 def _default_action_processor(action_spec: Nest) -> nn.Module | None:
     """One-hot codes for a single discrete action; other discrete actions need a processor."""
     if isinstance(action_spec, BoundedTensorSpec) and action_spec.is_discrete:
-        if action_spec.ndim == 0 and int(action_spec.minimum) == 0:
-            return OneHot(action_spec.num_values)
+        is_plain = action_spec.ndim == 0 and int(action_spec.minimum) == 0
+        return OneHot(action_spec.num_values) if is_plain else None
     return None
 
 
@@ -114,9 +114,9 @@ def _encoder(
     name: str,
 ) -> tuple[EncodingNetwork | None, TensorSpec]:
     """An encoder and the spec of its output; None if there is nothing to do."""
-    if isinstance(spec, TensorSpec) and preprocessors is None and combiner is None:
-        if not conv_layer_params and not fc_layer_params:
-            return None, spec
+    has_layers = conv_layer_params or fc_layer_params
+    if isinstance(spec, TensorSpec) and preprocessors is combiner is None and not has_layers:
+        return None, spec
     encoder = EncodingNetwork(
         spec,
         input_preprocessors=preprocessors,
@@ -208,7 +208,7 @@ class CriticNetwork(_Critic):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.encoder = _ObservationActionEncoder(
+        self.encoder = ObservationActionEncoder(
             input_tensor_spec,
             observation_input_processors,
             observation_preprocessing_combiner,
@@ -287,7 +287,7 @@ class CriticRNNNetwork(_Critic):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.encoder = _ObservationActionEncoder(
+        self.encoder = ObservationActionEncoder(
             input_tensor_spec,
             observation_input_processors,
             observation_preprocessing_combiner,

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.distributions.base import Distribution
-from rein.distributions.params import DistributionSpec, extract_spec, map_params
+from rein.distributions.params import DistributionSpec, extract_spec
 from rein.nest import Nest
 
 _BATCH_SIZE = 2

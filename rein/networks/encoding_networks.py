@@ -118,7 +118,9 @@ class EncodingNetwork(Network):
         """Maps a nest of [..., *shape] to [..., size]."""
         if self.preprocessing is not None:
             inputs = self.preprocessing(inputs)
-        return self.layers(inputs), state
+        for layer in self.layers._modules.values():
+            inputs = layer(inputs)  # type: ignore[misc]
+        return inputs, state
 
 
 @configurable

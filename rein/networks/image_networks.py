@@ -26,7 +26,8 @@ from rein.networks.network import Network
 from rein.specs import TensorSpec
 
 
-def _image_shape(spec: Any, owner: str) -> tuple[int, int, int]:
+def image_shape(spec: Any, owner: str) -> tuple[int, int, int]:
+    """Channels, height and width of the image that `spec` describes; anything else is refused."""
     if not isinstance(spec, TensorSpec) or spec.ndim != 3:
         raise ValueError(f"{owner}: the input must be one image of shape (channels, height, width), got {spec}")
     if not spec.is_continuous:
@@ -38,7 +39,8 @@ def _image_shape(spec: Any, owner: str) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def _conv_params(params: Sequence[Any], owner: str) -> tuple[int, Any, Any, Any, Any]:
+def conv_params(params: Sequence[Any], owner: str) -> tuple[int, Any, Any, Any, Any]:
+    """Filters, kernel size, strides, padding and pooling kernel (or None) of one layer."""
     if not 3 <= len(params) <= 5:
         raise ValueError(
             f"{owner}: a layer is (filters, kernel_size, strides[, padding[, pooling_kernel]]), got {params!r}"
@@ -96,12 +98,12 @@ class ImageEncodingNetwork(Network):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        channels, height, width = _image_shape(input_tensor_spec, name)
+        channels, height, width = image_shape(input_tensor_spec, name)
         if not conv_layer_params:
             raise ValueError(f"{name}: conv_layer_params is empty")
         layers: list[nn.Module] = []
         for params in conv_layer_params:
-            filters, kernel, strides, padding, pool = _conv_params(params, name)
+            filters, kernel, strides, padding, pool = conv_params(params, name)
             if same_padding:
                 padding = tuple((k - 1) // 2 for k in pair(kernel))
             conv = Conv2D(
@@ -178,7 +180,7 @@ class ImageDecodingNetwork(Network):
         layers: list[nn.Module] = [fcs, Reshape(start, input_dims=1)]
         channels = start_decoding_channels
         for i, params in enumerate(transconv_layer_params):
-            filters, kernel, strides, padding, _ = _conv_params(params, name)
+            filters, kernel, strides, padding, _ = conv_params(params, name)
             if same_padding:
                 padding = tuple((k - 1) // 2 for k in pair(kernel))
             conv = ConvTranspose2D(
@@ -315,7 +317,7 @@ class ResnetEncodingNetwork(Network):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        channels, height, width = _image_shape(input_tensor_spec, name)
+        channels, height, width = image_shape(input_tensor_spec, name)
         if norm_layer is not None and use_fc_bn:
             raise ValueError(f"{name}: norm_layer and use_fc_bn exclude each other")
         layers: list[nn.Module] = []
@@ -356,7 +358,7 @@ class ResnetDecodingNetwork(Network):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        channels, height, width = _image_shape(output_tensor_spec, name)
+        channels, height, width = image_shape(output_tensor_spec, name)
         if height % 8 or width % 8:
             raise ValueError(f"{name}: height and width must be multiples of 8, got {height}x{width}")
         start = (64, height // 8, width // 8)

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from rein import nest
 from rein.distributions.params import map_params
@@ -35,14 +36,15 @@ class Network(nn.Module, metaclass=RecordsConstructorCall):
         """Keeps the specs.
 
         Args:
-            input_tensor_spec: nest of specs of the input, without batch dimension.
+            input_tensor_spec: nest of specs of the input, without batch dimension; None: inputs are not checked,
+                and output and state have no specs.
             state_spec: nest of specs of the state; None: found by a trial call.
             name: used in messages and summaries.
         """
         super().__init__()
         self._input_tensor_spec = input_tensor_spec
         self._name = name
-        self._check_input = InputCheck(input_tensor_spec, name)
+        self._check_input = None if input_tensor_spec is None else InputCheck(input_tensor_spec, name)
         self._given_state_spec = state_spec
         self._found_specs: tuple[Nest, Nest] | None = None
         self._found_agnostic: bool | None = None
@@ -63,10 +65,19 @@ class Network(nn.Module, metaclass=RecordsConstructorCall):
         Returns:
             The output, a nest of [B, ...] tensors or distributions, and the new state.
         """
-        if not torch.compiler.is_compiling():
-            self._check_input(inputs)
-        result: tuple[Nest, Nest] = super().__call__(inputs, state)
-        return result
+        check = self._check_input
+        if check is not None and not torch.compiler.is_compiling():
+            check(inputs)
+        if (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _has_any_global_hook()  # type: ignore[no-untyped-call]
+        ):
+            result: tuple[Nest, Nest] = super().__call__(inputs, state)
+            return result
+        return self.forward(inputs, state)  # straight, see `QuickModule`
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         """Computes output and new state; see `__call__`."""
@@ -106,6 +117,11 @@ class Network(nn.Module, metaclass=RecordsConstructorCall):
 
     def _specs(self) -> tuple[Nest, Nest]:
         if self._found_specs is None:
+            if self._input_tensor_spec is None:
+                raise ValueError(
+                    f"{self.name} was built without input_tensor_spec: use "
+                    "network.copy(input_tensor_spec=...) before asking for its specs"
+                )
             self._found_specs = dry_run.find_specs(self, self._input_tensor_spec, self._given_state_spec)
         return self._found_specs
 

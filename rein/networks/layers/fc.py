@@ -116,11 +116,18 @@ class ParallelFC(ParallelLayer):
     def forward(self, x: Tensor) -> Tensor:
         """Maps [n, ..., input_size] to [n, ..., output_size]."""
         parameters = self._parameters
+        weight, bias = parameters["weight"], parameters.get("bias")
+        assert weight is not None
         lead = x.shape[1:-1]
         if len(lead) != 1:
             x = x.reshape(self.n, -1, self.input_size)
-        bias, weight = parameters.get("bias"), parameters["weight"]
-        y = torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)  # type: ignore[arg-type]
+        if self.output_size == 1 and not torch.is_grad_enabled():
+            # A batched product with one column runs at half the speed of a dot product.
+            y = torch.linalg.vecdot(x, weight.transpose(1, 2)).unsqueeze(-1)
+        else:
+            y = torch.bmm(x, weight)
+        if bias is not None:
+            y = y.add_(bias)
         if len(lead) != 1:
             y = y.reshape(self.n, *lead, self.output_size)
         norm = self.norm

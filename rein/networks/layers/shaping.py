@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rein import nest
 from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.layers.initializers import identity
@@ -51,11 +52,11 @@ class Identity(Layer):
 
 @configurable
 class Detach(Layer):
-    """Returns its input without gradient."""
+    """Returns its input, which may be a nest, without gradient."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Nest) -> Nest:
         """Returns `x`, detached."""
-        return x.detach()
+        return x.detach() if isinstance(x, Tensor) else nest.detach(x)
 
 
 @configurable
