@@ -139,7 +139,10 @@ def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool
     if config.whole_replay_buffer_training:
         whole = from_buffer(algorithm, buffer, *buffer.gather_all())
         whole = whole._replace(
-            rollout_info=distributions_to_params(whole.rollout_info), batch_info=(), replay_buffer=()
+            rollout_info=distributions_to_params(whole.rollout_info),
+            batch_info=(),
+            rollout_info_field=(),
+            replay_buffer=(),
         )
         info_spec = algorithm._rollout_info_spec
         length = config.mini_batch_length or whole.step_type.shape[1]

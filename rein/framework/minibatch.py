@@ -49,13 +49,3 @@ def shuffled(data: Nest, size: int | None) -> Iterator[tuple[Nest, Tensor]]:
     for begin in range(0, count, size or count):
         index = order[begin : begin + (size or count)]
         yield spec.unflatten([leaf.index_select(0, index) for leaf in leaves]), index
-
-
-def merge_steps(data: Nest) -> Nest:
-    """[B, T, ...] as [B * T, ...]."""
-    return nest.map_structure(lambda tensor: tensor.flatten(0, 1), data)
-
-
-def split_steps(data: Nest, batch_size: int) -> Nest:
-    """[B * T, ...] from `merge_steps` as time-major [T, B, ...]; views."""
-    return nest.map_structure(lambda tensor: tensor.reshape(batch_size, -1, *tensor.shape[1:]).transpose(0, 1), data)
