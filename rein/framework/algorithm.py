@@ -328,6 +328,10 @@ class Algorithm(AlgorithmInterface):
 
     # Learning.
 
+    def train_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
+        """Infos [T, B, ...] of `train_step` on all steps of sequences [B, T, ...] at once."""
+        return learning.train_steps_at_once(self, self.train_step, inputs, state, rollout_info)
+
     def calc_loss(self, info: Nest) -> LossInfo:
         """Returns `info` if it is a `LossInfo` already; other algorithms override this."""
         if not isinstance(info, LossInfo):

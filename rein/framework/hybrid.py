@@ -93,7 +93,7 @@ def _loss(
         info = learning.train_info(algorithm, experience, partial(algorithm.train_step_offline, pre_train=pre_train))
         loss_info = algorithm.calc_loss_offline(info, pre_train)
     else:
-        info = learning.train_info(algorithm, experience, algorithm.train_step)
+        info = learning.train_info(algorithm, experience)
         loss_info = algorithm.calc_loss(info)
     turned = experience._replace(time_step=minibatch.time_major(experience.time_step))
     return loss_info, learning.valid_masks(turned.step_type), turned, info

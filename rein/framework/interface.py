@@ -52,6 +52,21 @@ class AlgorithmInterface(nn.Module):
         """
         self._missing("train_step")
 
+    def train_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
+        """Computes what `calc_loss` needs of whole sequences, where no step needs the state after another.
+
+        As if `train_step` was called on every step. An algorithm overrides it to leave out what its losses do not use.
+
+        Args:
+            inputs: as for `train_step`, [B, T, ...].
+            state: [B, T, ...], or `()`.
+            rollout_info: [B, T, ...].
+
+        Returns:
+            `AlgStep.info` of all steps, [T, B, ...].
+        """
+        self._missing("train_sequences")
+
     def train_step_offline(self, inputs: Nest, state: Nest, rollout_info: Nest, pre_train: bool = False) -> AlgStep:
         """Like `train_step`, for data from an offline buffer.
 

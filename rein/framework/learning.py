@@ -185,7 +185,7 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
     config = algorithm._config
     assert config is not None
     with timer("learn"):
-        info = train_info(algorithm, batch, algorithm.train_step)
+        info = train_info(algorithm, batch)
         loss_info = algorithm.calc_loss(info)
         time_step = minibatch.time_major(batch.time_step)
         valid = valid_masks(time_step.step_type)
@@ -201,22 +201,36 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
     return valid.numel()
 
 
-def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep) -> Nest:
-    """Runs `train_step` over sequences [B, T, ...]; returns its infos as [T, B, ...]."""
+def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep | None = None) -> Nest:
+    """Runs `train_step` over sequences [B, T, ...]; returns its infos as [T, B, ...].
+
+    Args:
+        algorithm: what learns.
+        batch: [B, T, ...].
+        train_step: None is that of `algorithm`.
+    """
     config = algorithm._config
     independent = config.temporally_independent_train_step if config is not None else None
     if independent is None:
         independent = nest.is_empty(algorithm.train_state_spec)
-    size, length = batch.step_type.shape[:2]
-    if independent:
-        time_step, rollout_info, state = map_params(
-            lambda tensor: tensor.flatten(0, 1), (batch.time_step, batch.rollout_info, batch.state)
-        )
-        if nest.is_empty(state):
-            state = zero_state(algorithm.train_state_spec, size * length)
-        step = train_step(time_step, state, rollout_info)
-        return map_params(lambda tensor: tensor.reshape(size, length, *tensor.shape[1:]).transpose(0, 1), step.info)
-    return stack_distributions([step.info for step in _in_order(algorithm, batch, train_step)])
+    if not independent:
+        steps = _in_order(algorithm, batch, train_step or algorithm.train_step)
+        return stack_distributions([step.info for step in steps])
+    if train_step is None:
+        return algorithm.train_sequences(batch.time_step, batch.state, batch.rollout_info)
+    return train_steps_at_once(algorithm, train_step, batch.time_step, batch.state, batch.rollout_info)
+
+
+def train_steps_at_once(
+    algorithm: "Algorithm", train_step: TrainStep, inputs: Nest, state: Nest, rollout_info: Nest
+) -> Nest:
+    """Calls `train_step` once for all steps of sequences [B, T, ...]; returns its infos as [T, B, ...]."""
+    size, length = nest.get_nest_size(inputs, 0), nest.get_nest_size(inputs, 1)
+    inputs, rollout_info, state = map_params(lambda tensor: tensor.flatten(0, 1), (inputs, rollout_info, state))
+    if nest.is_empty(state):
+        state = zero_state(algorithm.train_state_spec, size * length)
+    step = train_step(inputs, state, rollout_info)
+    return map_params(lambda tensor: tensor.reshape(size, length, *tensor.shape[1:]).transpose(0, 1), step.info)
 
 
 def _in_order(algorithm: "Algorithm", batch: Experience, train_step: TrainStep) -> list[AlgStep]:
