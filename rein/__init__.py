@@ -7,12 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rein import nest, runtime
+    from rein import config, nest, runtime
+    from rein.api import load, make
     from rein.config import (
         configurable,
         define_config,
         get_config_value,
         import_config,
+        load_config,
+        parse_config,
         pre_config,
     )
     from rein.data_structures import (
@@ -44,9 +47,13 @@ _HOMES = {
     "get_config_value": "config",
     "import_config": "config",
     "pre_config": "config",
+    "load_config": "config",
+    "parse_config": "config",
     "summary": "runtime",
+    "make": "api",
+    "load": "api",
 }
-_MODULES = ("nest", "runtime", "networks", "optimizers", "replay", "envs", "distributions", "specs")
+_MODULES = ("config", "nest", "runtime", "networks", "optimizers", "replay", "envs", "distributions", "specs")
 
 __all__ = [*_HOMES, *_MODULES]
 

@@ -1,5 +1,9 @@
 """Configuration: parameters of functions and classes, given from conf files and the command line."""
 
+import sys
+from types import ModuleType
+from typing import Any
+
 from rein.config.api import (
     config,
     define_config,
@@ -66,3 +70,13 @@ __all__ = [
     "use_configs",
     "validate_pre_configs",
 ]
+
+
+class _CallableModule(ModuleType):
+    """Makes `rein.config(...)` the function that confs call, though `rein.config` is this package."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        config(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -159,6 +159,7 @@ class RLAlgorithm(Algorithm):
         if self._rollout is None:
             if self._env is None:
                 raise ValueError(f"{self.name} has no environment: construct it with env= and config=")
+            self._check_transformer(self._require_config())
             self._rollout = Rollout(self, self._env)
         return self._rollout
 
@@ -244,6 +245,19 @@ class RLAlgorithm(Algorithm):
         if experience is None or not (self.on_policy or config.trains_on_fresh_rollouts):
             return None, None
         return map_params(lambda tensor: tensor[:length].detach(), (experience.time_step, experience.rollout_info))
+
+    def _check_transformer(self, config: TrainerConfig) -> None:
+        """Tells the data transformer where data comes from, and refuses one that needs what there is not."""
+        transformer = config.data_transformer
+        if transformer is None:
+            return
+        from_rollouts = bool(self.on_policy) or config.trains_on_fresh_rollouts
+        if transformer.needs_replay_buffer and from_rollouts:
+            raise ValueError(
+                f"{self.name} learns from its rollouts, but a data transformer works on a replay buffer: leave that "
+                "transformer out, or set whole_replay_buffer_training=False with an off-policy algorithm"
+            )
+        transformer.set_data_source("rollout" if from_rollouts else "replay")
 
     def _prepare_replay(self, config: TrainerConfig) -> None:
         if self.on_policy or config.trains_on_fresh_rollouts or self._replay_buffer_args is not None:

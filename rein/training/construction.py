@@ -16,6 +16,7 @@ def build_algorithm(config: TrainerConfig, env: Environment, for_training: bool 
     if config.algorithm_ctor is None:
         raise ValueError("TrainerConfig.algorithm_ctor is not set: name the algorithm to train")
     config.data_transformer = create_data_transformer(config.data_transformer_ctor, env.observation_spec)
+    config.data_transformer.set_reward_spec(env.reward_spec)
     algorithm: RLAlgorithm = config.algorithm_ctor(
         observation_spec=config.data_transformer.transformed_observation_spec,
         action_spec=env.action_spec,
