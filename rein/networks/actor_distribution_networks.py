@@ -12,6 +12,7 @@ from rein.distributions import DiagNormal, Distribution
 from rein.nest import Nest
 from rein.networks.chains import ConvLayerParams, LayerSizes, vector_size
 from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
+from rein.networks.item_paths import pack_items
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.projection_networks import (
@@ -51,7 +52,7 @@ class _DistributionHeads(Network):
         if isinstance(self._action_spec, TensorSpec):
             return self.projections[0](x)[0]
         results = [projection(x)[0] for projection in self.projections]
-        return nest.pack_sequence_as(self._action_spec, results)
+        return pack_items(self._action_spec, results)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         """A nest of action distributions with batch shape [...]."""

@@ -12,6 +12,7 @@ from rein.distributions import Bounds
 from rein.nest import Nest
 from rein.networks.chains import ConvLayerParams, LayerSizes, small_uniform, vector_size
 from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
+from rein.networks.item_paths import pack_items
 from rein.networks.layers import FC, identity
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
@@ -61,7 +62,7 @@ class _ActionHeads(Network):
             actions.append(bounds.from_unit(action) if self._squashes else action)
         if self._is_single:
             return actions[0]
-        return nest.pack_sequence_as(self._action_spec, actions)
+        return pack_items(self._action_spec, actions)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         """A nest of actions [..., *action shape] within their bounds."""

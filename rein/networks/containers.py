@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rein import nest
 from rein.config import configurable
 from rein.nest import Nest
+from rein.networks.item_paths import get_item, item_paths, pack_items
 from rein.networks.layers.shaping import Lambda
 from rein.networks.network import Network, find_obstacle
 
@@ -168,18 +169,18 @@ class Parallel(_Container):
         super().__init__(input_tensor_spec, name=name)
         self._structure = nest.map_structure(lambda _: 0, modules)
         nest.flatten_up_to(self._structure, input_tensor_spec)
+        self._paths = item_paths(self._structure)
         self.elements = nn.ModuleList(_as_module(m) for m in nest.flatten(modules))
 
     def _run(
         self, inputs: Nest, state: Nest, call: Callable[[nn.Module, Nest, Nest], tuple[Nest, Nest]]
     ) -> tuple[Nest, Nest]:
         results, states = [], []
-        parts = nest.flatten_up_to(self._structure, inputs)
-        for i, (module, part) in enumerate(zip(self.elements, parts, strict=True)):
-            result, new_state = call(module, part, state[i] if state else ())
+        for i, (module, path) in enumerate(zip(self.elements, self._paths, strict=True)):
+            result, new_state = call(module, get_item(inputs, path), state[i] if state else ())
             results.append(result)
             states.append(new_state)
-        return nest.pack_sequence_as(self._structure, results), _pack_states(states)
+        return pack_items(self._structure, results), _pack_states(states)
 
 
 @configurable

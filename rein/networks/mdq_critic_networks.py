@@ -45,7 +45,7 @@ class ActionQuantizer:
             )
         self.action_spec = action_spec
         self.action_bins = action_bins
-        low, high = (torch.as_tensor(x).float() for x in (action_spec.minimum, action_spec.maximum))
+        low, high = (torch.tensor(x, dtype=torch.float32) for x in (action_spec.minimum, action_spec.maximum))
         self._low = low.expand(action_spec.shape).clone()
         self._step = (high - low).expand(action_spec.shape) / (action_bins - 1)
 

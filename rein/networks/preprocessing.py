@@ -11,6 +11,7 @@ from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.construction import copy_module
 from rein.networks.dry_run import find_specs
+from rein.networks.item_paths import get_item, item_paths, pack_items
 from rein.networks.layers import FC, Embedding, Lambda, Layer, NestCombiner, identity
 from rein.networks.layers.initializers import Activation
 from rein.networks.network import Network
@@ -42,7 +43,7 @@ class InputPreprocessing(Layer):
         except ValueError as error:
             raise ValueError(f"input_preprocessors are not structured like input_tensor_spec: {error}") from None
         self._structure = nest.map_structure(lambda _: 0, input_preprocessors)
-        self._paths = _item_paths(self._structure)
+        self._paths = item_paths(self._structure)
         self.preprocessors = nn.ModuleList(_as_module(part) for part in nest.flatten(input_preprocessors))
         self.combiner = None if preprocessing_combiner is None else _as_module(preprocessing_combiner)
         self.output_spec, _ = find_specs(_Stateless(self), input_tensor_spec, None)
@@ -51,29 +52,13 @@ class InputPreprocessing(Layer):
         """Maps a nest of [..., *shape] to one tensor, or to a nest if there is no combiner."""
         results = []
         for preprocessor, path in zip(self.preprocessors, self._paths, strict=True):
-            part = inputs
-            for key in path:
-                part = part[key]
-            result = preprocessor(part)
+            result = preprocessor(get_item(inputs, path))
             results.append(result[0] if isinstance(preprocessor, Network) else result)
         combiner = self.combiner
         if isinstance(combiner, NestCombiner) and all(isinstance(x, Tensor) for x in results):
             return combiner.combine(results)
-        combined = nest.pack_sequence_as(self._structure, results)
+        combined = pack_items(self._structure, results)
         return combined if combiner is None else combiner(combined)
-
-
-def _item_paths(structure: Nest) -> list[tuple[Any, ...]]:
-    """How to reach each leaf by ``[key]``, in the order of `nest.flatten`."""
-    if not nest.is_nested(structure):
-        return [()]
-    if isinstance(structure, tuple | list):
-        items: list[tuple[Any, Nest]] = list(enumerate(structure))
-    elif isinstance(structure, dict):
-        items = [(key, structure[key]) for key in sorted(structure)]
-    else:
-        raise TypeError(f"input preprocessing walks tuples, lists and dicts, not {type(structure).__name__}")
-    return [(key, *rest) for key, part in items for rest in _item_paths(part)]
 
 
 class _Stateless(nn.Module):
