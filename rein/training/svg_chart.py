@@ -93,13 +93,13 @@ def short_number(value: float) -> str:
 def _grid(frame: _Frame) -> list[str]:
     parts = []
     for tick in frame.y_ticks:
-        y = float(frame.y(np.float64(tick)))
+        y = float(frame.y(np.array(tick)))
         parts.append(
             f'<line x1="{_LEFT}" x2="{frame.right}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
             f'stroke-opacity="0.15"/><text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short_number(tick)}</text>'
         )
     for tick in frame.x_ticks:
-        x = float(frame.x(np.float64(tick)))
+        x = float(frame.x(np.array(tick)))
         if _LEFT - 1 <= x <= frame.right + 1:
             parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{frame.bottom}" y2="{frame.bottom + 4}" stroke="currentColor"/>'

@@ -1,13 +1,10 @@
 """Proximal policy optimization: clipped surrogate, several passes over each rollout."""
 
-from functools import partial
-
 import torch
 
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import PPOAlgorithm
 from rein.config import config, define_config
-from rein.networks import ActorDistributionNetwork, ValueNetwork
 from rein.optimizers import Adam
 from rein.runtime import LinearScheduler
 
@@ -22,16 +19,14 @@ final_learning_rate = define_config("final_learning_rate", 0.0)
 hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
 
-layers = {"fc_layer_params": hidden_layers, "activation": torch.tanh}
-
 config("create_environment", num_parallel_environments=8)
+config("ActorDistributionNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
+config("ValueNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config(
     "PPOAlgorithm",
-    actor_network_ctor=partial(ActorDistributionNetwork, **layers),
-    value_network_ctor=partial(ValueNetwork, **layers),
     loss_class=PPOLoss,
     optimizer=Adam(
-        lr=LinearScheduler("percent", [(0.0, learning_rate), (1.0, final_learning_rate)]),
+        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
         gradient_clipping=max_gradient_norm,
         clip_by_global_norm=True,
     ),

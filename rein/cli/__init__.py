@@ -1,0 +1,5 @@
+"""The command `rein`."""
+
+from rein.cli.entry import main
+
+__all__ = ["main"]

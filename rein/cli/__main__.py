@@ -1,0 +1,7 @@
+"""`python -m rein.cli` is the command `rein`."""
+
+import sys
+
+from rein.cli.entry import main
+
+sys.exit(main())

@@ -1,0 +1,72 @@
+"""What a command is: a module with `add_arguments(parser)` and `run(arguments, session)`."""
+
+import argparse
+import shlex
+import sys
+from typing import IO, Any, NamedTuple, NoReturn
+
+OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class Outcome(NamedTuple):
+    """What a command has to say."""
+
+    data: dict[str, Any]
+    """Printed with --json."""
+    text: str = ""
+    """Printed without."""
+    exit_code: int = OK
+
+
+class Session:
+    """One execution of a command.
+
+    Attributes:
+        as_json: whether stdout is for JSON only.
+        command: the command line, to be given again.
+        is_working: whether the input was found good, so that an error from now on is a failure.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        self.as_json = "--json" in words
+        self.command = shlex.join(["rein", *(word for word in words if word not in ("--json", "--debug"))])
+        self.is_working = False
+
+    @property
+    def stream(self) -> IO[str]:
+        """Where to show what is going on."""
+        return sys.stderr if self.as_json else sys.stdout
+
+    def start_working(self) -> None:
+        """Says that the input is good."""
+        self.is_working = True
+
+
+class BadInputError(ValueError):
+    """What the user wrote cannot be done; the message says what to change."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises instead of leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises `BadInputError`."""
+        raise BadInputError(f"{message}; `{self.prog} --help` shows what is possible")
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what every command understands."""
+    group = parser.add_argument_group("output")
+    group.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else, to stdout")
+    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --device and --threads."""
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cpu)")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=1,
+        help="threads of one torch operation (default: %(default)s; more pay for large networks only)",
+    )

@@ -1,0 +1,135 @@
+"""Parsing, dispatch and exit codes; commands and what they need are imported only when used."""
+
+import argparse
+import json
+import sys
+import textwrap
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from rein.cli.command import (
+    BAD_INPUT,
+    FAILURE,
+    INTERRUPTED,
+    OK,
+    BadInputError,
+    Outcome,
+    Parser,
+    Session,
+    add_common_arguments,
+)
+from rein.config.names import did_you_mean
+
+COMMANDS = {
+    "train": "train an agent from a conf, the zoo, or an algorithm and an environment",
+    "resume": "go on with a run that was stopped, or train a finished one longer",
+    "evaluate": "measure a trained policy on held-out seeds",
+    "play": "watch a trained policy, or record it as mp4 or gif",
+    "plot": "draw curves of runs, with confidence bands over seeds",
+    "report": "write report.html of a run",
+    "sweep": "train with many settings and seeds in parallel",
+    "show": "show the configuration, networks and optimizers of a run or conf",
+    "list": "list algorithms, zoo and environments",
+    "demo": "train PPO on CartPole-v1 in about half a minute",
+}
+
+_EXPECTED = (ValueError, TypeError, ImportError, OSError)
+
+_HELP = """usage: rein COMMAND ...
+
+Reinforcement learning where an agent is a composition of algorithms.
+
+commands:
+{commands}
+
+example:
+  rein train ppo_cartpole --dir runs/first
+  rein evaluate runs/first
+  rein play runs/first --output first.mp4
+
+`rein COMMAND --help` explains a command. Every command takes --json for output that programs can read and --debug
+for tracebacks. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns the exit code.
+
+    Args:
+        argv: without the name of the program; None takes it from the process.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    session = Session(words)
+    try:
+        if not words or words[0] in ("-h", "--help", "help"):
+            print(_HELP.format(commands=_command_list()))
+            return OK if words else BAD_INPUT
+        if words[0] in ("-V", "--version"):
+            import rein
+
+            print(rein.__version__)
+            return OK
+        outcome = _execute(words, session)
+    except SystemExit as stop:  # argparse leaves this way after --help
+        return stop.code if isinstance(stop.code, int) else FAILURE
+    except KeyboardInterrupt:
+        print("rein: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILURE
+    except Exception as error:
+        return _report_error(error, session, debug="--debug" in words)
+    if session.as_json:
+        print(json.dumps(outcome.data, indent=2, default=str))
+    elif outcome.text:
+        print(outcome.text)
+    return outcome.exit_code
+
+
+def make_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module = _module(name)
+    description, _, example = (module.__doc__ or "").partition("Example:")
+    parser = Parser(
+        prog=f"rein {name}",
+        description=textwrap.dedent(description).strip(),
+        epilog="example:\n" + textwrap.indent(textwrap.dedent(example).strip("\n"), "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    add_common_arguments(parser)
+    return parser
+
+
+def _execute(words: list[str], session: Session) -> Outcome:
+    name = words[0]
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS) or " `rein --help` lists the commands."
+        raise BadInputError(f"there is no command {name!r}.{hint}")
+    arguments = make_parser(name).parse_intermixed_args(words[1:])
+    outcome: Outcome = _module(name).run(arguments, session)
+    return outcome
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"rein.cli.{name}_command")
+
+
+def _command_list() -> str:
+    return "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+
+
+def _report_error(error: Exception, session: Session, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    is_bad_input = isinstance(error, _EXPECTED) and not session.is_working
+    message = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, _EXPECTED):
+        message = f"{type(error).__name__}: {message}"
+    hint = "" if debug or is_bad_input else " (--debug shows where)"
+    print(f"rein: {'error' if is_bad_input else 'failed'}: {message}{hint}", file=sys.stderr)
+    if session.as_json:
+        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}, indent=2))
+    return BAD_INPUT if is_bad_input else FAILURE

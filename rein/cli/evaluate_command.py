@@ -1,0 +1,63 @@
+"""Measures the deterministic policy of a run over whole episodes on seeds that training never used.
+
+Prints the mean return with a bootstrap confidence interval.
+
+Example:
+  rein evaluate runs/ppo_cartpole-0-1 --episodes 100
+  rein evaluate runs/ppo_cartpole-0-1 --json
+"""
+
+import argparse
+
+from rein.cli.command import Outcome, Session, add_machine_arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("run", metavar="RUN", help="directory of the run, or of a saved agent")
+    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
+    parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    parser.add_argument("--level", type=float, default=0.95, help="of the confidence interval (default: %(default)s)")
+    parser.add_argument("--record", action="store_true", help="add the result to the evaluations and report of the run")
+    add_machine_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Evaluates."""
+    from rein.cli.command import BadInputError
+    from rein.cli.training import use_machine
+    from rein.training.policy import load_policy
+    from rein.training.report import write_report
+    from rein.training.run_directory import RunDirectory
+
+    if arguments.episodes < 1:
+        raise BadInputError(f"--episodes {arguments.episodes} is impossible: give at least 1")
+    if not 0.0 < arguments.level < 1.0:
+        raise BadInputError(f"--level {arguments.level} is impossible: give a number between 0 and 1, such as 0.95")
+    directory = RunDirectory.open(arguments.run)
+    use_machine(arguments)
+    policy = load_policy(directory, arguments.checkpoint)
+    session.start_working()
+    result = policy.evaluate(arguments.episodes, arguments.seed)
+    low, high = result.confidence_interval(arguments.level)
+    data = {
+        "directory": str(directory.path),
+        "checkpoint": policy.checkpoint,
+        **result.to_json(),
+        "level": arguments.level,
+        "interval": [low, high],
+    }
+    if arguments.record:
+        directory.add_evaluation({**result.to_json(), **_position(directory), "held_out": True})
+        write_report(directory)
+    text = (
+        f"mean return {result.mean:.2f} ({arguments.level:.0%} {low:.2f} to {high:.2f}), deviation {result.std:.2f}, "
+        f"{len(result.lengths)} episodes of {result.lengths.mean():.0f} steps on held-out seeds"
+    )
+    return Outcome(data, text)
+
+
+def _position(directory: object) -> dict[str, int]:
+    record = directory.record()  # type: ignore[attr-defined]
+    return {key: record[key] for key in ("iterations", "env_steps") if key in record}

@@ -1,0 +1,57 @@
+"""Shows what a trained policy does, as a video or in a window.
+
+Without --output or --window the video goes into the directory of the run.
+
+Example:
+  rein play runs/ppo_cartpole-0-1 --output policy.mp4
+  rein play runs/ppo_cartpole-0-1 --output policy.gif --every 2 --scale 2
+  rein play runs/ppo_cartpole-0-1 --window --episodes 3
+"""
+
+import argparse
+from pathlib import Path
+
+from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("run", metavar="RUN", help="directory of the run, or of a saved agent")
+    parser.add_argument("--output", metavar="FILE", help="video to write, .mp4 or .gif (default: RUN/videos/...)")
+    parser.add_argument("--window", action="store_true", help="show it in a window instead")
+    parser.add_argument("--episodes", type=int, default=1, metavar="N", help="episodes (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
+    parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    parser.add_argument("--fps", type=float, help="frames per second (default: real time)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="keep one of N frames, for small files")
+    parser.add_argument("--scale", type=int, default=1, metavar="N", help="divide width and height by N")
+    add_machine_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Plays."""
+    if arguments.window and arguments.output:
+        raise BadInputError("--window and --output exclude each other: keep one")
+    if arguments.episodes < 1:
+        raise BadInputError(f"--episodes {arguments.episodes} is impossible: give at least 1")
+    if arguments.output and Path(arguments.output).suffix.lower() not in (".mp4", ".gif"):
+        raise BadInputError(f"--output {arguments.output}: a video's name must end in .mp4 or .gif")
+
+    from rein.cli.training import use_machine
+    from rein.training.player import play_in_window, record_video
+    from rein.training.policy import load_policy
+    from rein.training.run_directory import RunDirectory
+
+    directory = RunDirectory.open(arguments.run)
+    use_machine(arguments)
+    policy = load_policy(directory, arguments.checkpoint)
+    data = {"directory": str(directory.path), "checkpoint": policy.checkpoint}
+    if arguments.window:
+        result = play_in_window(policy, arguments.episodes, arguments.seed)
+        return Outcome({**data, **result.to_json()}, f"mean return {result.mean:.2f}")
+    output = Path(arguments.output or directory.videos / f"policy-{policy.checkpoint}.mp4")
+    recording = record_video(
+        policy, output, arguments.episodes, arguments.seed, arguments.fps, arguments.every, arguments.scale
+    )
+    data = {**data, "video": str(output), "frames": recording.frames, **recording.result.to_json()}
+    return Outcome(data, f"{output}: {recording.frames} frames, mean return {recording.result.mean:.2f}")

@@ -1,0 +1,52 @@
+"""Trains an agent and leaves everything about the run in its directory.
+
+What to train is a conf file, a name of the zoo, or an algorithm and an environment. Overrides `name=value` change any
+setting; names may be shortened as long as they are unambiguous. The first Ctrl-C finishes the iteration and saves.
+
+Example:
+  rein train ppo_cartpole
+  rein train ppo_cartpole learning_rate=3e-4 TrainerConfig.num_env_steps=50000 --seed 3 --dir runs/slow
+  rein train --algorithm ppo --env Acrobot-v1
+  rein train my_conf.py --json
+"""
+
+import argparse
+
+from rein.cli.command import Outcome, Session, add_machine_arguments
+from rein.cli.target import add_target_arguments, read_target
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    add_target_arguments(parser)
+    parser.add_argument("--seed", type=int, help="of everything random (default: that of the conf, or 0)")
+    parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
+    add_machine_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Trains."""
+    target = read_target(arguments)
+
+    from rein.cli.training import train_to_end, training_outcome, use_machine
+    from rein.config import fresh_configs, pre_config
+    from rein.training.launch import configure, describe_overrides, numbered_directory, settle_seed, start_run
+    from rein.training.run_directory import RunDirectory
+
+    use_machine(arguments)
+    with fresh_configs():
+        if arguments.seed is not None:
+            pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
+        if target.env is not None:
+            pre_config({"create_environment.env_name": target.env}, place=f"--env {target.env}")
+        configure(target.conf, target.overrides)
+        stem = f"{target.name}-{settle_seed()}"
+        directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
+        facts = {
+            "conf": str(target.conf),
+            "overrides": describe_overrides(target.overrides),
+            "command": session.command,
+        }
+        trainer = start_run(directory, target.name, facts=facts)
+        print(f"run directory: {directory.path}", file=session.stream, flush=True)
+        return training_outcome(trainer, train_to_end(trainer, session))

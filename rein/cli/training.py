@@ -1,0 +1,65 @@
+"""What `train`, `resume` and `demo` share: a device, a display, an end."""
+
+import argparse
+from typing import Any
+
+from rein.cli.command import OK, Outcome, Session
+from rein.training.console import open_display
+from rein.training.report import write_report
+from rein.training.trainer import Trainer, TrainingResult
+
+
+def use_machine(arguments: argparse.Namespace) -> None:
+    """Applies --device and --threads to this process."""
+    from rein.runtime import set_default_device, set_torch_threads
+
+    set_torch_threads(arguments.threads)
+    if arguments.device is not None:
+        set_default_device(arguments.device)
+
+
+def train_to_end(trainer: Trainer, session: Session, plain: bool | None = None) -> TrainingResult:
+    """Trains with a display and writes the report; says in run.json if it failed.
+
+    Args:
+        trainer: ready to go.
+        session: of the command.
+        plain: lines instead of a bar; None chooses by the terminal.
+    """
+    session.start_working()
+    try:
+        with open_display(trainer, session.stream, plain):
+            result = trainer.train()
+    except BaseException as error:
+        trainer.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        trainer.close()
+    write_report(trainer.directory)
+    return result
+
+
+def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
+    """What to say about a training that has ended."""
+    progress, path = result.progress, trainer.directory.path
+    data: dict[str, Any] = {
+        "directory": str(path),
+        "status": "finished" if progress.fraction >= 1.0 else "stopped",
+        "stopped_by": result.stopped_by,
+        "env_steps": progress.env_steps,
+        "iterations": progress.iterations,
+        "seconds": round(progress.seconds, 3),
+        "metrics": progress.metrics,
+        "evaluation": None if result.evaluation is None else result.evaluation.to_json(),
+        "report": str(trainer.directory.report),
+    }
+    lines = [f"{progress.env_steps:,} environment steps in {progress.seconds:.1f} s"]
+    if result.evaluation is not None:
+        low, high = result.evaluation.confidence_interval()
+        lines.append(f"last evaluation: {result.evaluation.mean:.2f} (95% {low:.2f} to {high:.2f})")
+    lines.append(f"report: {trainer.directory.report}")
+    if result.stopped_by is not None:
+        lines.append(f"stopped by {result.stopped_by} and saved; go on with: rein resume {path}")
+    else:
+        lines.append(f"next: rein evaluate {path}; rein play {path}; rein plot {path}")
+    return Outcome(data, "\n".join(lines), OK)

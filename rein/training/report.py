@@ -1,0 +1,223 @@
+"""`report.html`: what a run did, on one page that needs nothing else."""
+
+import base64
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from rein.runtime.writers import ScalarSeries
+from rein.training.run_directory import RunDirectory, write_atomically
+from rein.training.statistics_of_runs import (
+    EVALUATION_RETURN,
+    TRAINING_RETURN,
+    X_AXES,
+    Band,
+    read_curve,
+    read_series,
+)
+from rein.training.svg_chart import line_chart, short_number
+
+MAX_VIDEO_BYTES = 4 * 2**20
+_MOST_CHARTS = 12
+_VIDEO_TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
+_MACHINE_FACTS = (
+    "processor",
+    "cores",
+    "memory_gib",
+    "accelerator",
+    "system",
+    "torch_threads",
+    "python",
+    "rein",
+    "commit",
+)
+
+_PAGE = Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
+.status { opacity: .7; } .result { font-size: 1.25rem; margin: .8rem 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(26rem, 1fr)); gap: 1rem; }
+.charts > * { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
+svg { width: 100%; height: auto; display: block; } video, img { max-width: 100%; border-radius: .5rem; }
+table { border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: .2rem 1.2rem .2rem 0; }
+th { font-weight: 600; } tr + tr td, tr + tr th { border-top: 1px solid var(--line); }
+pre { background: var(--soft); padding: .8rem; border-radius: .5rem; overflow: auto; max-height: 32rem; font-size: 13px; }
+summary { cursor: pointer; }
+</style></head><body>
+<h1>$title</h1>
+<div class="status">$status</div>
+$result
+<h2>Curves</h2>
+$curves
+$evaluation
+$video
+<h2>Run</h2>
+$facts
+<h2>Again</h2>
+<pre>$commands</pre>
+<h2>Configuration</h2>
+<details><summary>Every value that was used</summary><pre>$config</pre></details>
+</body></html>
+""")
+
+
+def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS) -> Path:
+    """Writes the report of a run, finished or not, and returns its path.
+
+    Args:
+        directory: of the run.
+        metrics_per_report: charts at most.
+    """
+    record = directory.record()
+    evaluations = directory.read_evaluations()
+    title = f"{record.get('name') or directory.path.name}, seed {record.get('seed', '?')}"
+    page = _PAGE.substitute(
+        title=escape(title),
+        status=escape(_status(record)),
+        result=_result(evaluations),
+        curves=_curves(directory, metrics_per_report),
+        evaluation=_evaluation(evaluations),
+        video=_video(directory),
+        facts=_facts(record),
+        commands=escape(_commands(directory, record)),
+        config=escape(_operative(directory)),
+    )
+    write_atomically(directory.report, page)
+    return directory.report
+
+
+def _status(record: dict[str, Any]) -> str:
+    parts = [str(record.get("status", "unknown"))]
+    if "env_steps" in record:
+        parts.append(f"{record['env_steps']:,} environment steps in {record.get('iterations', 0):,} iterations")
+    if "seconds" in record:
+        parts.append(f"{record['seconds']:,.0f} s")
+    if "started" in record:
+        parts.append(f"started {record['started']}")
+    return " · ".join(parts)
+
+
+def _result(evaluations: list[dict[str, Any]]) -> str:
+    if not evaluations:
+        return ""
+    last = evaluations[-1]
+    low, high = last["ci95"]
+    kind = "held-out evaluation" if last.get("held_out") else "evaluation"
+    return (
+        f'<div class="result">Last {kind}: <b>{last["mean_return"]:.4g}</b> mean return '
+        f"(95% interval {low:.4g} to {high:.4g}, {last['episodes']} episodes)</div>"
+    )
+
+
+def _curves(directory: RunDirectory, most: int) -> str:
+    series = read_series(directory)
+    charts = []
+    for name in _chosen(series)[:most]:
+        try:
+            x, y = read_curve(directory, name)
+            axis = "env_steps"
+        except ValueError:
+            x, y = read_curve(directory, name, "iterations")
+            axis = "iterations"
+        if len(x):
+            chart = line_chart([Band(name, x, y, y, y, 1)], name, X_AXES[axis], "", width=480, height=260)
+            charts.append(f"<div>{chart}</div>")
+    return f'<div class="charts">{"".join(charts)}</div>' if charts else "<p>Nothing was recorded yet.</p>"
+
+
+def _chosen(series: dict[str, ScalarSeries]) -> list[str]:
+    """Names of the curves to show: returns first, then other metrics and losses; counters are left out."""
+    left_out = ("Metrics/EnvironmentSteps", "Metrics/NumberOfEpisodes")
+    first = [name for name in (EVALUATION_RETURN, TRAINING_RETURN) if name in series]
+    rest = sorted(name for name in series if name not in left_out and name not in first)
+    metrics = [name for name in rest if name.startswith("Metrics/")]
+    losses = [name for name in rest if "loss" in name.lower() and name not in metrics]
+    others = [name for name in rest if name not in metrics and name not in losses]
+    return [*first, *metrics, *losses, *others]
+
+
+def _evaluation(evaluations: list[dict[str, Any]]) -> str:
+    if not evaluations:
+        return ""
+    rows = [
+        (
+            f"{one.get('env_steps', 0):,}",
+            f"{one['mean_return']:.4g}",
+            f"{one['ci95'][0]:.4g} to {one['ci95'][1]:.4g}",
+            f"{one['std_return']:.4g}",
+            f"{one['mean_length']:.4g}",
+            str(one["episodes"]),
+            "held-out seeds" if one.get("held_out") else "while training",
+        )
+        for one in evaluations[-20:]
+    ]
+    header = ("environment steps", "mean return", "95% interval", "deviation", "mean length", "episodes", "kind")
+    return "<h2>Evaluations</h2>" + _table([header, *rows], with_header=True)
+
+
+def _video(directory: RunDirectory) -> str:
+    if not directory.videos.is_dir():
+        return ""
+    videos = [path for path in directory.videos.iterdir() if path.suffix in _VIDEO_TYPES]
+    if not videos:
+        return ""
+    newest = max(videos, key=lambda path: path.stat().st_mtime)
+    small = sorted(
+        (path for path in videos if path.stat().st_size <= MAX_VIDEO_BYTES), key=lambda path: path.stat().st_mtime
+    )
+    if not small:
+        return f"<h2>Video</h2><p>{escape(str(newest))} is too large to be put here.</p>"
+    content = base64.b64encode(small[-1].read_bytes()).decode()
+    source = f"data:{_VIDEO_TYPES[small[-1].suffix]};base64,{content}"
+    if small[-1].suffix == ".gif":
+        return f'<h2>Video</h2><img alt="the policy" src="{source}">'
+    return f'<h2>Video</h2><video controls loop muted src="{source}"></video>'
+
+
+def _facts(record: dict[str, Any]) -> str:
+    rows = [(key, record.get(key)) for key in ("algorithm", "env", "parameters", "device", "seed", "command")]
+    rows += [(key, record.get(key)) for key in _MACHINE_FACTS]
+    packages = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items())
+    rows.append(("packages", packages or None))
+    shown = [(str(key).replace("_", " "), _plain(value)) for key, value in rows if value is not None]
+    return _table(shown)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return short_number(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _table(rows: Sequence[tuple[str, ...]], with_header: bool = False) -> str:
+    lines = []
+    for index, row in enumerate(rows):
+        heads = len(row) if with_header and index == 0 else (0 if with_header else 1)
+        cells = [f"<th>{escape(cell)}</th>" if i < heads else f"<td>{escape(cell)}</td>" for i, cell in enumerate(row)]
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _commands(directory: RunDirectory, record: dict[str, Any]) -> str:
+    lines = [
+        f"rein evaluate {directory.path}",
+        f"rein play {directory.path} --output policy.mp4",
+        f"tensorboard --logdir {directory.summaries}",
+    ]
+    if record.get("command"):
+        lines.insert(0, str(record["command"]))
+    return "\n".join(lines)
+
+
+def _operative(directory: RunDirectory) -> str:
+    path = directory.config / "operative.py"
+    return path.read_text() if path.exists() else "# nothing was saved yet"
