@@ -106,45 +106,31 @@ class FrameStacker(DataTransformer):
         if self._stack_size == 1:
             return experience
         buffer = self._buffer_of(experience)
-        env_ids, start = experience.batch_info.env_ids[:, None], experience.batch_info.positions[:, None]
-        length = experience.step_type.shape[1]
-        times = torch.arange(length, device=start.device)
-        begin = buffer.get_episode_begin_position(start + times, env_ids)
-        back = torch.arange(self._stack_size - 1, 0, -1, device=start.device)
-        earlier_positions = torch.maximum(start - back, begin[:, :1])
-        self._check_stored(buffer, env_ids, earlier_positions)
-        earlier = buffer.get_field(self._paths, env_ids, earlier_positions)
-        rows = self._rows(times, begin - start)
+        info = experience.batch_info
+        env_ids = info.env_ids[:, None]
+        times = torch.arange(experience.step_type.shape[1], device=env_ids.device)
+        positions = info.positions[:, None] + times
+        begin = buffer.get_episode_begin_position(positions, env_ids)
+        offsets = torch.arange(1 - self._stack_size, 1, device=env_ids.device)
+        shown = torch.maximum(positions[:, :, None] + offsets, begin[:, :, None])
+        self._check_stored(buffer, info.env_ids, shown[:, 0, 0])
+        # The sampled frames themselves are fetched again: one gather is cheaper than joining what is here and there.
+        fields = buffer.get_field(self._paths, env_ids[:, :, None], shown)
         observation = experience.observation
-        for (field, axis), frames_before in zip(self._axes.items(), earlier, strict=True):
-            frames = torch.cat([frames_before, nest.get_field(observation, field)], dim=1)
-            shape = (*rows.shape, *frames.shape[2:])
-            picked = frames.flatten(0, 1).index_select(0, rows.flatten()).reshape(shape)
-            stacked = picked.movedim(2, axis + 2).flatten(axis + 2, axis + 3)
+        for (field, axis), frames in zip(self._axes.items(), fields, strict=True):
+            stacked = frames.movedim(2, axis + 2).flatten(axis + 2, axis + 3)
             observation = nest.set_field(observation, field, stacked)
         return experience._replace(time_step=experience.time_step._replace(observation=observation))
 
-    def _rows(self, times: Tensor, begin: Tensor) -> Tensor:
-        """int64 [B, T, stack_size]: which rows to join, of the `stack_size - 1` earlier frames and T own of each sequence.
-
-        Args:
-            times: int64 [T], 0 to T - 1.
-            begin: int64 [B, T], time at which the episode of each step began, negative before the sequence.
-        """
-        num_earlier = self._stack_size - 1
-        offsets = torch.arange(-num_earlier, 1, device=times.device)
-        shown = torch.maximum(times[:, None] + offsets, begin[:, :, None])
-        first_rows = torch.arange(len(begin), device=times.device) * (num_earlier + len(times))
-        return shown + num_earlier + first_rows[:, None, None]
-
     def _check_stored(self, buffer: ReplayBuffer, env_ids: Tensor, positions: Tensor) -> None:
+        """Refuses the oldest frames of sequences, positions [B], that are gone."""
         earliest = (buffer.current_pos - buffer.current_size).to(positions.device)[env_ids]
         is_lost = positions < earliest
         if bool(is_lost.any()):
-            where = int(is_lost.any(dim=1).nonzero()[0])
+            where = int(is_lost.nonzero()[0])
             raise ValueError(
                 f"FrameStacker needs the {self._stack_size - 1} frames before each sampled step, but position "
-                f"{int(positions[where].min())} of environment {int(env_ids[where])} is no longer in {buffer.name}: make "
+                f"{int(positions[where])} of environment {int(env_ids[where])} is no longer in {buffer.name}: make "
                 f"the buffer with num_earliest_frames_ignored={self._stack_size - 1} or more, and read all of it with "
                 "gather_all(ignore_earliest_frames=True)"
             )

@@ -50,8 +50,7 @@ class ImageScaleTransformer(SimpleDataTransformer):
         super().__init__(transformed)
         self._fields = tuple(images)
         self._min = float(min)
-        # Dividing, rather than multiplying by the rounded inverse, maps 255 to `max` and not to its neighbour.
-        self._levels_per_unit = 255.0 / (float(max) - float(min))
+        self._unit = _unit(self._min, float(max))
 
     def _transform(self, time_step: TimeStep) -> TimeStep:
         observation = time_step.observation
@@ -62,7 +61,7 @@ class ImageScaleTransformer(SimpleDataTransformer):
     def _scale(self, image: Tensor) -> Tensor:
         if image.dtype != torch.uint8:
             raise TypeError(f"ImageScaleTransformer scales uint8 images, but got {image.dtype}")
-        return image.to(torch.float32).div_(self._levels_per_unit).add_(self._min)
+        return image.to(torch.float32).mul_(self._unit).add_(self._min)
 
 
 @configurable
@@ -128,6 +127,14 @@ class ObservationNormalizer(FollowsData):
         for field, part in zip(self._fields, parts, strict=True):
             observation = nest.set_field(observation, field, part)
         return time_step._replace(observation=observation)
+
+
+def _unit(low: float, high: float) -> float:
+    """What one of 255 levels is worth from `low` to `high`, rounded so that white does not come out above `high`."""
+    unit = torch.tensor((high - low) / 255.0, dtype=torch.float32)
+    while unit * 255.0 + low > torch.tensor(high, dtype=torch.float32):
+        unit = torch.nextafter(unit, torch.zeros(()))
+    return unit.item()
 
 
 def _normalized(spec: TensorSpec, clipping: float) -> TensorSpec:

@@ -32,10 +32,10 @@ def replayed(buffer, batch):
     return data._replace(batch_info=info, replay_buffer=buffer)
 
 
-def filled_buffer(step_types, max_length, num_ignored):
+def filled_buffer(step_types, max_length, num_ignored, **kwargs):
     """A buffer of one environment whose frames are numbered by position."""
     first = Experience(time_step=step([F], numbered(0)))
-    buffer = ReplayBuffer(extract_spec(first), 1, max_length, num_earliest_frames_ignored=num_ignored)
+    buffer = ReplayBuffer(extract_spec(first), 1, max_length, num_earliest_frames_ignored=num_ignored, **kwargs)
     for position, step_type in enumerate(step_types):
         buffer.add_batch(Experience(time_step=step([step_type], numbered(position))))
     return buffer
@@ -111,6 +111,13 @@ def test_an_episode_that_lost_its_beginning_is_stacked_from_what_is_left():
     stacker = FrameStacker(TensorSpec((1,)), stack_size=3)
     stacked = stacker.transform_experience(replayed(buffer, buffer.gather_all(ignore_earliest_frames=True)))
     assert stacked.observation[0].tolist() == [[4, 5, 6], [5, 6, 7], [6, 7, 8]]
+
+
+def test_the_oldest_stored_step_needs_nothing_before_it_if_its_episode_begins_there():
+    buffer = filled_buffer([F, M, L, F, M, M], max_length=3, num_ignored=0, keep_episodic_info=True)
+    stacker = FrameStacker(TensorSpec((1,)), stack_size=3)
+    stacked = stacker.transform_experience(replayed(buffer, buffer.gather_all()))
+    assert stacked.observation[0].tolist() == [[3, 3, 3], [3, 3, 4], [3, 4, 5]]
 
 
 def test_frames_that_are_gone_are_asked_for_with_an_error():

@@ -103,6 +103,13 @@ def test_each_episode_in_a_sequence_gets_a_goal_of_its_own():
     assert torch.equal(relabelled.reward[:, 6], torch.where(goals[:, 6] == 7, 0.0, -1.0))
 
 
+def test_an_episode_may_end_without_a_last_step():
+    buffer = numbered_buffer([F, M, M, F, M])
+    transformer = HindsightExperienceTransformer(SPEC, her_proportion=1.0)
+    goals = goals_of(transformer.transform_experience(at(buffer, start=1, length=4, times=20)))
+    assert goals.unique(dim=0).tolist() == [[2, 2, 4, 4]]
+
+
 def test_episodes_whose_beginning_or_ring_is_overwritten_are_relabelled_alike():
     torch.manual_seed(0)
     buffer = numbered_buffer([F] + [M] * 11 + [L, F, M], max_length=8)  # stored: 7 to 14

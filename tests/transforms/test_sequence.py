@@ -189,6 +189,12 @@ def test_evaluation_moves_no_statistics():
     assert all(torch.equal(before[name], value) for name, value in transformer.state_dict().items())
 
 
+def test_the_untransformed_step_holds_no_further_one():
+    once, _ = UntransformedTimeStep(IMAGE).transform_timestep(time_step_of(IMAGE, [0]), ())
+    twice, _ = UntransformedTimeStep(IMAGE).transform_timestep(once, ())
+    assert twice.untransformed.untransformed == ()
+
+
 # Construction.
 
 
