@@ -86,6 +86,7 @@ class ReplayBuffer(RingBuffer):
             stack_padding: what such stacks show before the first step of an episode: that step again, or zeros.
             generator: source of randomness in place of torch's global one, on the device of the buffer.
         """
+        self._stack_padding = stack_padding
         self._stacks = find_stacks(data_spec, stacked_fields or {}, stack_padding)
         look_back = max((stack.size - 1 for stack in self._stacks.values()), default=0)
         self._num_ignored = max(int(num_earliest_frames_ignored), look_back)
@@ -168,6 +169,22 @@ class ReplayBuffer(RingBuffer):
         return self._num_ignored
 
     @property
+    def has_step_type(self) -> bool:
+        """Whether steps tell where in their episode they stand."""
+        return "step_type" in self._special
+
+    def storage_options(self) -> dict[str, Any]:
+        """The constructor arguments, besides spec and sizes, that a buffer needs to load this one's `state_dict`."""
+        return {
+            "prioritized_sampling": self.prioritized_sampling,
+            "keep_episodic_info": self._keep_episodic_info,
+            "record_episodic_return": self._record_episodic_return,
+            "num_earliest_frames_ignored": self._num_ignored,
+            "stacked_fields": {stack.path: stack.axis for stack in self._stacks.values()},
+            "stack_padding": self._stack_padding,
+        }
+
+    @property
     def prioritized_sampling(self) -> bool:
         """Whether sequences are sampled by priority."""
         return self._priorities is not None
@@ -220,7 +237,7 @@ class ReplayBuffer(RingBuffer):
 
         For a run that goes on with environments that begin anew, so that nothing is learned across the gap.
         """
-        if "step_type" not in self._special:
+        if not self.has_step_type:
             raise ValueError(f"{self._name} stores no step_type, so it knows no episodes")
         ids = self._check_env_ids(env_ids)
         with self._guard:

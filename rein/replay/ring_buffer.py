@@ -282,6 +282,8 @@ class RingBuffer:
             rows = self._storage.filled_rows(self._current_pos, self._current_size)
             state: dict[str, Any] = {
                 "layout": self._describe_layout(),
+                "num_environments": self._num_envs,
+                "max_length": self._max_length,
                 "current_pos": self._current_pos.clone(),
                 "current_size": self._current_size.clone(),
             }
@@ -324,7 +326,7 @@ class RingBuffer:
 
     def _state_keys(self) -> list[str]:
         rows = [f"rows_{group}" for group in range(len(self._storage.rows))]
-        return ["layout", "current_pos", "current_size", *rows]
+        return ["layout", "num_environments", "max_length", "current_pos", "current_size", *rows]
 
     def _load_extras(self, state: Mapping[str, Any], rows: Tensor) -> None:
         """Restores what a subclass keeps besides rows."""

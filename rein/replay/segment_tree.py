@@ -300,8 +300,10 @@ class SumSegmentTree(SegmentTree):
 
     def share_memory(self) -> Self:
         """Moves the tree to memory that other processes see."""
+        self.settle()
         self._pending.share_memory_()  # type: ignore[no-untyped-call]
         self._counters.share_memory_()  # type: ignore[no-untyped-call]
+        self._bind()
         return super().share_memory()
 
     def recount(self) -> None:

@@ -180,7 +180,7 @@ class RowStorage:
         results = []
         for field in fields:
             part = groups[field.group][:, field.offset : field.offset + field.size].contiguous()
-            results.append(_cast(part, field).reshape(*outer, *field.shape))
+            results.append(part.reshape(-1).view(field.dtype).reshape(*outer, *field.shape))
         return results
 
     def _selection(self, indices: tuple[int, ...]) -> "_Selection":
@@ -312,11 +312,6 @@ def _lazy_zeros(count: int, size: int) -> Tensor:
     block = np.zeros(count * size + _CACHE_LINE, dtype=np.uint8)
     start = -block.ctypes.data % _CACHE_LINE
     return torch.from_numpy(block[start : start + count * size].reshape(count, size))
-
-
-def _cast(part: Tensor, field: Field) -> Tensor:
-    """[n, *shape] from bytes [n, size]."""
-    return part.reshape(-1).view(field.dtype).reshape(-1, *field.shape)
 
 
 def _strided_view(rows: Tensor, field: Field, outer: tuple[int, int]) -> Tensor:
