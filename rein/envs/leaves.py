@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["Leaf", "action_builder", "describe_mismatch", "leaves_of", "reader"]
+__all__ = ["InvalidReturnError", "Leaf", "LeafWriter", "action_builder", "describe_mismatch", "leaves_of", "reader"]
 
 
 class Leaf(NamedTuple):
@@ -115,3 +115,38 @@ def describe_mismatch(value: Any, leaf: Leaf) -> str | None:
             return None
         return f"has dtype {array.dtype}; its space says {leaf.space_dtype}"
     return None
+
+
+class InvalidReturnError(ValueError):
+    """What a world returned does not fit its spaces."""
+
+
+class LeafWriter:
+    """Writes one leaf of the samples of a space into the rows of arrays, after checking it."""
+
+    __slots__ = ("_accepted", "_leaf", "_read", "what")
+
+    def __init__(self, leaf: Leaf, what: str) -> None:
+        """Writes `leaf`; `what` names the whole sample in messages."""
+        self._leaf = leaf
+        self._read = reader(leaf.keys)
+        self.what = f"{what} at {leaf.path!r}" if leaf.path else what
+        self._accepted: set[np.dtype] = {leaf.dtype}
+
+    def write(self, array: NDArray, row: int, sample: Any) -> None:
+        """Writes the leaf of `sample` into ``array[row]``; raises `InvalidReturnError` if it does not fit."""
+        try:
+            value = self._read(sample)
+        except (KeyError, IndexError, TypeError) as error:
+            raise InvalidReturnError(f"{self.what} is missing: {error!r}") from error
+        leaf = self._leaf
+        if leaf.shape == () and value.__class__ in (int, np.int64) and leaf.dtype.kind == "i":
+            array[row] = value
+            return
+        if value.__class__ is not np.ndarray or value.shape != leaf.shape or value.dtype not in self._accepted:
+            problem = describe_mismatch(value, leaf)
+            if problem is not None:
+                raise InvalidReturnError(f"{self.what} {problem}")
+            if isinstance(value, np.ndarray):
+                self._accepted.add(value.dtype)
+        array[row] = value

@@ -363,8 +363,8 @@ def start_context(start_method: str | None) -> BaseContext:
 def worker_rows(batch_size: int, num_workers: int | None) -> list[tuple[int, int]]:
     """The rows of each worker, as even as possible."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = min(batch_size, num_workers or cores)
-    if count < 1:
+    if num_workers is not None and num_workers < 1:
         raise ValueError(f"num_workers is {num_workers}: give at least 1")
+    count = min(batch_size, num_workers or cores)
     edges = [batch_size * i // count for i in range(count + 1)]
     return list(itertools.pairwise(edges))

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rein.envs.faults import Fault, FaultLog
-from rein.envs.leaves import Leaf, action_builder, describe_mismatch, reader
+from rein.envs.leaves import InvalidReturnError, LeafWriter, action_builder, reader
 from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces, BlockLayout, Slot
 from rein.envs.single import EnvFactory, close_quietly, row_seed
 from rein.envs.state import NotResumableError, capture, restore
@@ -23,39 +23,6 @@ from rein.envs.state import NotResumableError, capture, restore
 __all__ = ["EnvRows"]
 
 _TRACEBACK_CHARACTERS = 1500
-
-
-class InvalidReturnError(ValueError):
-    """What a world returned does not fit its spaces."""
-
-
-class _LeafWriter:
-    """Writes one leaf of the samples of a space into the rows of arrays, after checking it."""
-
-    __slots__ = ("_accepted", "_leaf", "_read", "what")
-
-    def __init__(self, leaf: Leaf, what: str) -> None:
-        self._leaf = leaf
-        self._read = reader(leaf.keys)
-        self.what = f"{what} at {leaf.path!r}" if leaf.path else what
-        self._accepted: set[np.dtype] = {leaf.dtype}
-
-    def write(self, array: NDArray, row: int, sample: Any) -> None:
-        try:
-            value = self._read(sample)
-        except (KeyError, IndexError, TypeError) as error:
-            raise InvalidReturnError(f"{self.what} is missing: {error!r}") from error
-        leaf = self._leaf
-        if leaf.shape == () and value.__class__ in (int, np.int64) and leaf.dtype.kind == "i":
-            array[row] = value
-            return
-        if value.__class__ is not np.ndarray or value.shape != leaf.shape or value.dtype not in self._accepted:
-            problem = describe_mismatch(value, leaf)
-            if problem is not None:
-                raise InvalidReturnError(f"{self.what} {problem}")
-            if isinstance(value, np.ndarray):
-                self._accepted.add(value.dtype)
-        array[row] = value
 
 
 class EnvRows:
@@ -102,7 +69,7 @@ class EnvRows:
         self._current = 0
         self.ticks = 0
         """Batched steps so far."""
-        self._writers = [_LeafWriter(leaf, "observation") for leaf in layout.observation]
+        self._writers = [LeafWriter(leaf, "observation") for leaf in layout.observation]
         self._info_leaves = layout.env_info
         self._info_readers = [reader(leaf.keys) for leaf in layout.env_info]
         self._action_dtypes = [leaf.space_dtype for leaf in layout.action]

@@ -163,7 +163,8 @@ class VectorEnvironment(BufferedEnvironment):
         seeds, self._pending_seed = self._pending_seed, None
         if seeds is None:
             return None
-        return seeds if self._seed_per_row else seeds[0]
+        # Native environments often add the row to the seed and keep the sum in 32 signed bits.
+        return seeds if self._seed_per_row else seeds[0] & 0x3FFFFFFF
 
     def _step_into(self, index: int) -> None:
         self._ticks += 1
@@ -300,6 +301,9 @@ def native_vector_env(env_name: str, num_envs: int, **kwargs: Any) -> VectorEnv[
     """The registered native vector environment of a Gymnasium id; None if it has none."""
     import gymnasium as gym
 
+    from rein.envs import suites
+
+    suites.suite_of(env_name).list_ids()  # Registers the ids of suites that do so only when asked.
     try:
         spec = gym.spec(env_name)
     except gym.error.Error:

@@ -190,8 +190,9 @@ class ClassicControlEnvironment(BufferedEnvironment):
         return {}
 
     def _close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
+        renderer = getattr(self, "_renderer", None)
+        if renderer is not None:
+            renderer.close()
 
 
 @functools.cache

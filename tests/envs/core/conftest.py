@@ -43,13 +43,9 @@ class CountingEnv(gym.Env):
 class FaultyEnv(CountingEnv):
     """A counting world that fails in the way `fault` says when its step `at` comes, in its first life or always."""
 
-    def __init__(self, fault, at=2, flag=None, only_seed=None):
+    def __init__(self, fault, at=2, flag=None):
         super().__init__(length=5)
         self.fault, self.at, self.flag = fault, at, flag
-        self.guilty = True
-        if flag is not None and os.path.exists(f"{flag}.made"):
-            if fault == "make":
-                raise RuntimeError("cannot be made again")
 
     def _first_time(self):
         """Whether no other world of this test has failed yet."""

@@ -18,10 +18,9 @@ BACKENDS = {"sync": BatchEnvironment, "process": ProcessEnvironment, "thread": T
 
 def rollout(environment, num_steps):
     """Steps with the actions 1, 2, 3, ...; one row of numbers per step, for world 0."""
-    lines = [line(environment.reset())]
-    for number in range(1, num_steps + 1):
-        lines.append(line(environment.step(torch.full((environment.batch_size,), number))))
-    return lines
+    batch = (environment.batch_size,)
+    first = line(environment.reset())
+    return [first, *(line(environment.step(torch.full(batch, number))) for number in range(1, num_steps + 1))]
 
 
 def line(step):

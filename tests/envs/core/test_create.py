@@ -116,6 +116,8 @@ def test_impossible_arguments_are_refused(worlds):
         create_environment("FrozenLake-v1", 1, backend="vector")
     with pytest.raises(TypeError, match=r"must be a gymnasium\.Env"):
         create_environment(lambda: 5, 1, backend="sync")
+    with pytest.raises(ValueError, match="num_workers is 0"):
+        create_environment(worlds.CountingEnv, 2, backend="thread", num_workers=0)
     with pytest.raises(ValueError, match="start_method is 'telepathy'"):
         create_environment(worlds.CountingEnv, 1, backend="process", start_method="telepathy")
 

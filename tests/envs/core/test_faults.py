@@ -134,11 +134,8 @@ def test_a_strict_policy_stops_at_a_lost_worker(worlds, fault):
 @pytest.mark.parametrize("backend", [BatchEnvironment, ProcessEnvironment])
 def test_restarts_are_bounded(worlds, backend):
     with make(backend, worlds, "raise", policy=FaultPolicy(max_restarts=2)) as environment:
-        environment.reset()
-        action = torch.zeros(2, dtype=torch.int64)
         with pytest.raises(EnvironmentFaultError, match="max_restarts=2"):
-            for _ in range(30):
-                environment.step(action)
+            run(environment, 30)
         assert environment.fault_counts[0] == 3
 
 
