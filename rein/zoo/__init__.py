@@ -76,13 +76,8 @@ def find_algorithm(name: str) -> ZooEntry:
     return _find(lowered, by_name, "algorithm", "rein list algorithms")
 
 
-def read_entry(path: Path, required: tuple[str, ...] = ()) -> ZooEntry:
-    """What a conf says about itself, without running it.
-
-    Args:
-        path: the conf.
-        required: keys that `ENTRY` must have.
-    """
+def read_entry(path: Path) -> ZooEntry:
+    """What a conf says about itself, without running it; `facts` is empty if it has no `ENTRY`."""
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     docstring = ast.get_docstring(tree) or ""
     facts: dict[str, Any] = {}
@@ -91,15 +86,18 @@ def read_entry(path: Path, required: tuple[str, ...] = ()) -> ZooEntry:
         if any(isinstance(target, ast.Name) and target.id == "ENTRY" for target in targets):
             assert isinstance(node, ast.Assign)
             facts = ast.literal_eval(node.value)
-    missing = [key for key in required if key not in facts]
-    if missing:
-        raise ValueError(f"{path}: ENTRY lacks {', '.join(missing)}: it must be a literal dict with {required}")
     return ZooEntry(path.stem, path, docstring.partition("\n")[0], facts)
 
 
 def _read_folder(folder: Path, required: tuple[str, ...]) -> dict[str, ZooEntry]:
     paths = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
-    return {path.stem: read_entry(path, required) for path in paths}
+    entries = {path.stem: read_entry(path) for path in paths}
+    described = {name: entry for name, entry in entries.items() if entry.facts}  # The others are parts of confs.
+    for entry in described.values():
+        missing = [key for key in required if key not in entry.facts]
+        if missing:
+            raise ValueError(f"{entry.path}: ENTRY lacks {', '.join(missing)}; it needs {', '.join(required)}")
+    return described
 
 
 def _find(name: str, known: Mapping[str, ZooEntry], what: str, command: str) -> ZooEntry:

@@ -1,0 +1,1 @@
+"""Parts of settings that several confs of the zoo import."""

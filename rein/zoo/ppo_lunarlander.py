@@ -1,0 +1,24 @@
+"""PPO on LunarLander-v3."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "LunarLander-v3",
+    "env_steps": 1_000_000,
+    "bar": 220,
+    "reference": "242 at 1M steps (RL Baselines3 Zoo)",
+}
+
+import_config("bases/ppo.py")
+
+config("create_environment", env_name="LunarLander-v3", num_parallel_environments=16)
+config("PPOLoss", gamma=0.999, td_lambda=0.98, entropy_regularization=0.01)
+config(
+    "TrainerConfig",
+    num_env_steps=1_000_000,
+    unroll_length=512,
+    mini_batch_size=128,
+    num_updates_per_train_iter=4,
+    num_eval_environments=20,
+)

@@ -1,0 +1,26 @@
+"""PPO on Pendulum-v1."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 100_000,
+    "bar": -200,
+    "reference": "-172 (RL Baselines3 Zoo)",
+}
+
+pre_config({"learning_rate": 1e-3})
+import_config("bases/ppo.py")
+import_config("parts/gaussian_policy.py")
+
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
+config("PPOLoss", gamma=0.9, td_lambda=0.95)
+config(
+    "TrainerConfig",
+    num_env_steps=100_000,
+    unroll_length=256,
+    mini_batch_size=64,
+    num_updates_per_train_iter=10,
+    num_eval_environments=20,
+)
