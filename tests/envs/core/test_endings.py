@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing import forkserver
 
 import pytest
 import torch
@@ -45,6 +46,7 @@ def run_script(tmp_path, ending):
 def step_forever(make, method, sender, output):
     """A run, in a process of its own."""
     os.setsid()
+    forkserver._forkserver.__init__()  # The fork server of the test's process is not a child of this one.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stderr = open(output, "w")  # noqa: SIM115
     environment = ProcessEnvironment(EnvFactory(make), 2, seed=0, start_method=method)
