@@ -107,12 +107,13 @@ class RLAlgorithm(Algorithm):
         self._reward_spec = reward_spec
         self._is_eval = is_eval
         self._overwrite_policy_output = overwrite_policy_output
-        self._reward_weights: Tensor | None = None
+        self._reward_weights: Tensor | None
+        self.register_buffer("_reward_weights", None)
         if reward_spec.numel > 1:
             weights = [1.0] * reward_spec.numel if reward_weights is None else list(reward_weights)
             if len(weights) != reward_spec.numel:
                 raise ValueError(f"reward_weights has {len(weights)} entries for {reward_spec.numel} rewards")
-            self.register_buffer("_reward_weights", torch.tensor(weights))
+            self._reward_weights = torch.tensor(weights, dtype=torch.float32)
         elif reward_weights is not None:
             raise ValueError("reward_weights is given, but the reward is a scalar: leave it out")
         self._rollout: Rollout | None = None
