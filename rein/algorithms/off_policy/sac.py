@@ -1,0 +1,523 @@
+"""Soft actor-critic (Haarnoja et al. 2018, "Soft Actor-Critic Algorithms and Applications", arXiv:1812.05905).
+
+The policy maximises rewards and its own entropy, weighted by the temperature alpha. With a ~ pi(.|s) sampled once for
+all of them, Q_i the critics and Q'_i their slow copies, the losses of a step are
+
+    actor    J_pi    = alpha log pi(a|s) - min_i Q_i(s, a)                         (eq. 7)
+    critics  J_Q     = sum_i (Q_i(s_t, a_t) - y_t)^2                               (eq. 5)
+             y_t     = r_{t+1} + gamma d_{t+1} (min_i Q'_i(s_{t+1}, a) - alpha log pi(a|s_{t+1}))
+    alpha    J_alpha = log alpha (-log pi(a|s) - target entropy)                   (eq. 18)
+
+where a_t is the action that was taken. The entropy term of y_t is added to the reward, so that multi-step targets of other
+critic losses see it at every step. What differs between continuous, discrete and mixed actions is in `sac_heads.py`.
+
+Deviations from the paper: every step of a sampled sequence has all three losses, and LAST steps none. The gradient of the
+actor goes through dQ/da, which can be clipped, and computes no gradient for the critics. Log alpha is used in eq. 18 in
+the place of alpha. With a prior pi_0, log pi becomes log pi - log pi_0 everywhere: the policy stays near the prior.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rein import nest
+from rein.algorithms.losses import OneStepTDLoss
+from rein.algorithms.off_policy.critics import action_gradient_loss, pessimistic, sequence_priority
+from rein.algorithms.off_policy.sac_heads import (
+    ActionHead,
+    ActionParts,
+    Choose,
+    Policy,
+    make_head,
+    predict_state_spec,
+    split_action_spec,
+    train_state_spec,
+)
+from rein.algorithms.off_policy.sac_settings import (
+    TargetEntropies,
+    check_rewards,
+    check_settings,
+    find_target_entropy,
+    negated_divergence,
+)
+from rein.algorithms.off_policy.sac_structures import (
+    SacActionState,
+    SacActorInfo,
+    SacCriticInfo,
+    SacCriticState,
+    SacInfo,
+    SacLossInfo,
+    SacState,
+)
+from rein.algorithms.off_policy.sequences import merge_steps, put_steps, select_steps
+from rein.config import configurable
+from rein.data_structures import AlgStep, BatchInfo, LossInfo, StepType, TimeStep
+from rein.distributions import (
+    compute_log_probability,
+    epsilon_greedy_sample,
+    rsample_action_distribution,
+    sample_action_distribution,
+)
+from rein.envs import Environment
+from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.minibatch import time_major
+from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
+from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
+from rein.runtime import summary
+from rein.specs import TensorSpec
+from rein.statistics import AdaptiveNormalizer, TargetUpdater
+from rein.statistics.host_scalar import HostScalar
+
+
+@configurable
+class SacAlgorithm(OffPolicyAlgorithm):
+    """Soft actor-critic for continuous, discrete and mixed actions."""
+
+    _target_entropy: Tensor
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        reward_spec: TensorSpec = TensorSpec(()),
+        actor_network_cls: Callable[..., Network] = ActorDistributionNetwork,
+        critic_network_cls: Callable[..., Network] | None = CriticNetwork,
+        q_network_cls: Callable[..., Network] = QNetwork,
+        reward_weights: Sequence[float] | None = None,
+        epsilon_greedy: float | None = None,
+        use_entropy_reward: bool = True,
+        normalize_entropy_reward: bool = False,
+        calculate_priority: bool = False,
+        num_critic_replicas: int = 2,
+        env: Environment | None = None,
+        config: TrainerConfig | None = None,
+        critic_loss_ctor: Callable[..., Any] | None = None,
+        target_entropy: TargetEntropies = None,
+        prior_actor_ctor: Callable[..., Any] | None = None,
+        target_kld_per_dim: float = 3.0,
+        initial_log_alpha: float = 0.0,
+        max_log_alpha: float | None = None,
+        target_update_tau: float = 0.05,
+        target_update_period: int = 1,
+        dqda_clipping: float | None = None,
+        actor_optimizer: Any | None = None,
+        critic_optimizer: Any | None = None,
+        alpha_optimizer: Any | None = None,
+        checkpoint: str | None = None,
+        debug_summaries: bool = False,
+        reproduce_locomotion: bool = False,
+        name: str = "SacAlgorithm",
+        one_transition: bool = False,
+    ) -> None:
+        """Makes the algorithm.
+
+        Args:
+            observation_spec: specs of the observation.
+            action_spec: bounded specs: any nest of continuous actions, one discrete action, or
+                `(discrete, continuous)`.
+            reward_spec: a scalar, or a vector for several rewards (not with mixed actions).
+            actor_network_cls: called as `cls(input_tensor_spec=, action_spec=)`; distributions of continuous actions.
+            critic_network_cls: called as `cls(input_tensor_spec=(observation_spec, action_spec))` for continuous
+                actions; None leaves the critics out, for acting only.
+            q_network_cls: called as `cls(input_tensor_spec=, action_spec=)` if there is a discrete action; its input is
+                the observation, or `(observation, continuous action)` for mixed actions.
+            reward_weights: weights of a vector reward where the policy needs one number; None sums. Targets of the
+                critics are never weighted.
+            epsilon_greedy: chance of sampling in evaluation; None takes it from the settings.
+            use_entropy_reward: whether the values include the entropy of the policy.
+            normalize_entropy_reward: shift and scale the entropy reward to mean 0 and deviation 1, which takes the
+                incentive to prolong or shorten episodes from it.
+            calculate_priority: give sequences priorities, for prioritized replay.
+            num_critic_replicas: number n of critics.
+            env: batched environment; for the root algorithm only.
+            config: settings of the run; for the root algorithm only.
+            critic_loss_ctor: called as `ctor(name=, debug_summaries=)` for each critic; None is `OneStepTDLoss`.
+            target_entropy: entropy in nats that alpha is tuned for: a number, or a function of the action spec; None is
+                `calc_default_target_entropy`. For mixed actions maybe a pair, for the discrete and the continuous one.
+            prior_actor_ctor: called as `ctor(observation_spec, action_spec, debug_summaries=)`; makes the prior that
+                the policy should stay near, in the place of high entropy.
+            target_kld_per_dim: with a prior, alpha is tuned for this KL divergence, times the number of actions.
+            initial_log_alpha: log of the temperature at the start.
+            max_log_alpha: upper limit of it; None is none.
+            target_update_tau: how far target critics move at each update of them.
+            target_update_period: gradient updates between updates of the target critics.
+            dqda_clipping: limit of each element of dQ/da in the actor loss; None or 0 is none.
+            actor_optimizer: for the actor.
+            critic_optimizer: for the critics.
+            alpha_optimizer: for the temperatures, which stay as they are without one.
+            checkpoint: ``"prefix@path"`` to load the parameters from.
+            debug_summaries: write more summaries.
+            reproduce_locomotion: act at random until the first update; no policy loss at the first step of a sequence
+                and no critic loss at the last one.
+            name: name in summaries.
+            one_transition: use sequences of two steps as one transition: actor, critics and alpha have a loss at the
+                first step only, target critics are evaluated at the second only, and the mean is over sequences.
+        """
+        parts = split_action_spec(action_spec, name)
+        check_rewards(name, reward_spec, parts)
+        check_settings(
+            name,
+            config,
+            num_critic_replicas=num_critic_replicas,
+            initial_log_alpha=initial_log_alpha,
+            max_log_alpha=max_log_alpha,
+            target_kld_per_dim=target_kld_per_dim,
+            target_update_tau=target_update_tau,
+            dqda_clipping=dqda_clipping,
+            reproduce_locomotion=reproduce_locomotion,
+            one_transition=one_transition,
+        )
+        actor, critics = self._make_networks(
+            observation_spec,
+            reward_spec,
+            parts,
+            actor_network_cls,
+            critic_network_cls,
+            q_network_cls,
+            num_critic_replicas,
+        )
+        head = make_head(actor, parts, action_spec)
+        super().__init__(
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+            reward_spec=reward_spec,
+            reward_weights=reward_weights,
+            train_state_spec=train_state_spec(head, actor, critics),
+            predict_state_spec=predict_state_spec(head, actor, critics),
+            is_eval=critics is None,
+            env=env,
+            config=config,
+            checkpoint=checkpoint,
+            debug_summaries=debug_summaries,
+            name=name,
+        )
+        self._head: ActionHead = head
+        self._actor_network = actor
+        self._critic_networks = critics
+        self._target_critic_networks: Network | None = None
+        self._num_critic_replicas = num_critic_replicas
+        self._log_alpha = nn.Parameter(torch.full((head.num_temperatures,), float(initial_log_alpha)))
+        self._max_log_alpha = max_log_alpha
+        self._epsilon_greedy = default_epsilon_greedy(epsilon_greedy, config)
+        self._use_entropy_reward = use_entropy_reward
+        self._entropy_normalizer = None
+        if use_entropy_reward and normalize_entropy_reward:
+            self._entropy_normalizer = AdaptiveNormalizer(TensorSpec((head.num_temperatures,)), unit_std=True)
+        self._calculate_priority = calculate_priority
+        self._dqda_clipping = dqda_clipping
+        self._reproduce_locomotion = reproduce_locomotion
+        self._training_started = HostScalar(0) if reproduce_locomotion else None
+        self._one_transition = one_transition
+        self._prior_actor = None
+        if prior_actor_ctor is not None:
+            self._prior_actor = prior_actor_ctor(observation_spec, action_spec, debug_summaries=debug_summaries)
+            target_entropy = partial(negated_divergence, target_kld_per_dim)
+        target_entropies = find_target_entropy(name, target_entropy, head.parts(action_spec))
+        self.register_buffer("_target_entropy", target_entropies, persistent=False)
+        self._critic_losses = nn.ModuleList()
+        if critics is not None:
+            ctor = OneStepTDLoss if critic_loss_ctor is None else critic_loss_ctor
+            losses = [ctor(name=f"critic_loss{i}", debug_summaries=debug_summaries) for i in range(num_critic_replicas)]
+            self._critic_losses.extend(losses)
+            targets = self._target_critic_networks = critics.copy()
+            self._target_updater = TargetUpdater(critics, targets, target_update_tau, target_update_period)
+            self._add_optimizers(actor_optimizer, critic_optimizer, alpha_optimizer)
+
+    # Acting.
+
+    def predict_step(self, inputs: TimeStep, state: SacState) -> AlgStep:
+        """The mode of the policy, or with chance `epsilon_greedy` a sample."""
+        policy = self._pick(inputs, state.action, lambda d: (epsilon_greedy_sample(d, self._epsilon_greedy), ()))
+        info = SacInfo(action_distribution=policy.distribution)
+        return AlgStep(output=policy.action, state=SacState(action=policy.state), info=info)
+
+    def rollout_step(self, inputs: TimeStep, state: SacState) -> AlgStep:
+        """A sample of the policy; with stored recurrent states, those of the critics are kept up too."""
+        policy = self._explore(inputs, state.action)
+        action = policy.action
+        if self._training_started is not None and not self._training_started.get():
+            batch = inputs.step_type.shape
+            action = nest.map_structure(lambda spec: spec.sample(batch), self._action_spec)
+        new_state = state._replace(action=policy.state)
+        if self.need_full_rollout_state():
+            new_state = self._follow(inputs.observation, action, new_state)
+        return AlgStep(output=action, state=new_state, info=SacInfo(action=action))
+
+    def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
+        """How the rollout picks its actions."""
+        return self._pick(inputs, state, lambda d: (sample_action_distribution(d), ()))
+
+    def _pick(self, inputs: TimeStep, state: SacActionState, choose: Choose) -> Policy:
+        """The policy, with actions picked by `choose`."""
+        return self._head.policy(inputs.observation, state, choose, self._policy_values, self._alpha())
+
+    def _follow(self, observation: Nest, action: Nest, state: SacState) -> SacState:
+        """`state` with the critics' states after `action`, which stands for stored and fresh action alike."""
+        critic_input = self._head.critic_input(observation, action)
+        _, critics = self._q(self._critic_networks, critic_input, state.critic.critics)
+        _, target_critics = self._q(self._target_critic_networks, critic_input, state.critic.target_critics)
+        spec = self._train_state_spec
+        return state._replace(
+            actor=() if nest.is_empty(spec.actor) else critics,
+            critic=SacCriticState(() if nest.is_empty(spec.critic.critics) else critics, target_critics),
+        )
+
+    # Learning.
+
+    def preprocess_experience(
+        self, root_inputs: Nest, rollout_info: SacInfo, batch_info: BatchInfo
+    ) -> tuple[Nest, SacInfo]:
+        """Hands on the returns that the replay buffer may record."""
+        if not isinstance(batch_info.discounted_return, Tensor):
+            return root_inputs, rollout_info
+        return root_inputs, rollout_info._replace(discounted_return=batch_info.discounted_return)
+
+    def train_step(self, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
+        """Policy, values and losses of steps, each by itself."""
+        policy = self._policy(inputs, state.action)
+        actor, actor_state = self._actor_loss(inputs.observation, policy, state.actor)
+        reused = policy if self._head.policy_is_critic else None
+        critics, critics_state = self._taken_values(inputs, rollout_info.action, state.critic.critics, reused)
+        target_critic, target_state = self._target_values(
+            inputs, policy.action, policy.distribution, state.critic.target_critics
+        )
+        info = SacInfo(
+            reward=inputs.reward,
+            step_type=inputs.step_type,
+            discount=inputs.discount,
+            action_distribution=policy.distribution,
+            actor=actor,
+            critic=SacCriticInfo(critics, target_critic),
+            alpha=self._alpha_loss(policy.log_pi),
+            log_pi=policy.log_pi,
+            discounted_return=rollout_info.discounted_return,
+        )
+        state = SacState(policy.state, actor_state, SacCriticState(critics_state, target_state))
+        return AlgStep(output=policy.action, state=state, info=info)
+
+    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SacInfo) -> SacInfo:
+        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses.
+
+        The critics have no loss at the last step, nothing bootstraps from the first, and some settings mask the policy.
+        """
+        length = inputs.step_type.shape[1]
+        self._check_length(length)
+        before_last, after_first = range(length - 1), range(1, length)
+        policy_steps = range(length)
+        if self._one_transition or self._reproduce_locomotion:
+            policy_steps = before_last if self._one_transition else after_first
+        policy_inputs = merge_steps(inputs, policy_steps)
+        policy = self._policy(policy_inputs, SacActionState())
+        actor, _ = self._actor_loss(policy_inputs.observation, policy, ())
+
+        taken = merge_steps(inputs, before_last), merge_steps(rollout_info.action, before_last)
+        can_reuse = self._head.policy_is_critic and policy_steps[0] == 0
+        reused = policy._replace(q=select_steps(policy.q, policy_steps, before_last)) if can_reuse else None
+        critics, _ = self._taken_values(*taken, (), reused)
+
+        next_inputs = merge_steps(inputs, after_first)
+        put = partial(put_steps, length=length)
+        log_pi = put(policy.log_pi, policy_steps)
+        if self._one_transition:
+            with torch.no_grad():
+                next_policy = self._policy(next_inputs, SacActionState())
+            fresh = next_policy.action, next_policy.distribution
+            log_pi = log_pi + put(next_policy.log_pi, after_first)
+        else:
+            fresh = select_steps((policy.action, policy.distribution), policy_steps, after_first)
+        target_critic, _ = self._target_values(next_inputs, *fresh, ())
+
+        reward, step_type, discount, discounted_return = time_major(
+            (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
+        )
+        return SacInfo(
+            reward=reward,
+            step_type=step_type,
+            discount=discount,
+            action_distribution=policy.distribution,
+            actor=put(actor, policy_steps),
+            critic=SacCriticInfo(put(critics, before_last), put(target_critic, after_first)),
+            alpha=put(self._alpha_loss(policy.log_pi), policy_steps),
+            log_pi=log_pi,
+            discounted_return=discounted_return,
+        )
+
+    def _policy(self, inputs: TimeStep, state: SacActionState) -> Policy:
+        """A ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
+        policy = self._pick(inputs, state, _sample_for_training)
+        if self._prior_actor is None:
+            return policy
+        prior = self._prior_actor.train_step(inputs, (), ()).output
+        parts = zip(self._head.parts(prior), self._head.parts(policy.action), strict=True)
+        log_prior = torch.stack([compute_log_probability(part, action) for part, action in parts], -1)
+        return policy._replace(log_pi=policy.log_pi - log_prior)
+
+    def _actor_loss(self, observation: Nest, policy: Policy, state: Nest) -> tuple[LossInfo, Nest]:
+        """Alpha log pi(a|s) - Q(s, a), whose gradient is taken through dQ/da."""
+        value, state = self._head.climbed(observation, policy, state, self._policy_values)
+        neg_entropy = policy.log_pi.sum(-1)
+        if value is None:
+            return LossInfo(extra=SacActorInfo(neg_entropy=neg_entropy)), state
+        ascent = action_gradient_loss(value, self._head.continuous(policy.action), self._dqda_clipping)
+        entropy_term = self._alpha()[-1] * policy.log_pi[:, -1]
+        return LossInfo(loss=ascent + entropy_term, extra=SacActorInfo(ascent, neg_entropy)), state
+
+    def _taken_values(self, inputs: TimeStep, action: Nest, state: Nest, policy: Policy | None) -> tuple[Tensor, Nest]:
+        """Q_i(s_t, a_t), [B, n, ...], from the outputs that `policy` holds if it is given."""
+        if policy is not None:
+            return self._head.of_taken(policy.q, action), ()
+        q, state = self._q(self._critic_networks, self._head.critic_input(inputs.observation, action), state)
+        return self._head.of_taken(q, action), state
+
+    @torch.no_grad()
+    def _target_values(self, inputs: TimeStep, action: Nest, distribution: Nest, state: Nest) -> tuple[Tensor, Nest]:
+        """min_i Q'_i(s, a) of a fresh action, [B, ...]; of a discrete one the mean under its distribution."""
+        critic_input = self._head.critic_input(inputs.observation, action)
+        q, state = self._q(self._target_critic_networks, critic_input, state)
+        return self._head.expected(self._minimum(q), distribution), state
+
+    def _alpha_loss(self, log_pi: Tensor) -> Tensor:
+        """Log alpha (-log pi(a|s) - target entropy), [B], summed over temperatures."""
+        return (self._log_alpha * (-log_pi - self._target_entropy).detach()).sum(-1)
+
+    def calc_loss(self, info: SacInfo) -> LossInfo:
+        """The sum of the losses of actor, critics and alpha."""
+        self._check_length(info.step_type.shape[0])
+        critic = self._critic_loss(info)
+        policy = info.alpha if info.actor.loss == () else info.actor.loss + info.alpha
+        if self._reproduce_locomotion:
+            policy = torch.cat([torch.zeros_like(policy[:1]), policy[1:]])
+            critic = torch.cat([critic[:-1], torch.zeros_like(critic[-1:])])
+        extra = SacLossInfo(info.actor.extra, critic / self._num_critic_replicas, info.alpha)
+        priority = sequence_priority(critic, info.step_type) if self._calculate_priority else ()
+        loss = LossInfo(loss=policy + critic, extra=extra, priority=priority)
+        self._summarize_alpha()
+        if not self._one_transition:
+            return loss
+        is_valid = info.step_type[0] != StepType.LAST
+        first = partial(nest.map_structure, lambda row: row[0] * is_valid)
+        return loss._replace(loss=first(loss.loss), extra=first(loss.extra))
+
+    def _critic_loss(self, info: SacInfo) -> Tensor:
+        """TD losses [T, B] of all critics together."""
+        if self._use_entropy_reward:
+            info = info._replace(reward=info.reward + self._entropy_reward(info))
+        critics, target = info.critic.critics, info.critic.target_critic
+        losses = [loss(info, critics[:, :, i], target).loss for i, loss in enumerate(self._critic_losses)]
+        return torch.stack(losses).sum(0)
+
+    @torch.no_grad()
+    def _entropy_reward(self, info: SacInfo) -> Tensor:
+        """-alpha log pi(a|s_t) gamma d_t, what the entropy adds to r_t, [T, B] or [T, B, 1] or [T, B, D]."""
+        log_pi = info.log_pi
+        if self._entropy_normalizer is not None:
+            log_pi = self._entropy_normalizer.normalize(log_pi)
+        entropy = -(self._alpha() * log_pi).sum(-1)
+        if self._reward_spec.ndim == 0:
+            return entropy * info.discount * self._critic_losses[0].gamma
+        return (entropy * info.discount).unsqueeze(-1) * self._critic_losses[0].gamma
+
+    def after_update(self, root_inputs: Nest, info: Nest) -> None:
+        """Moves the target critics, and limits alpha."""
+        self._target_updater()
+        if self._max_log_alpha is not None:
+            with torch.no_grad():
+                self._log_alpha.clamp_(max=self._max_log_alpha)
+        if self._training_started is not None:
+            self._training_started.set(1)
+
+    # Values.
+
+    def _alpha(self) -> Tensor:
+        """The temperatures, [K], without gradient."""
+        return self._log_alpha.detach().exp()
+
+    def _q(self, networks: Network | None, inputs: Nest, state: Nest) -> tuple[Tensor, Nest]:
+        """All outputs of the critics: [B, n] or [B, n, D], or [B, n, A] or [B, n, A, D] with a discrete action."""
+        if networks is None:
+            raise ValueError(f"{self.name} was built with critic_network_cls=None: it can act, but not learn")
+        q, state = networks(inputs, state)
+        if self._reward_spec.ndim == 0:
+            return q, state
+        q = q.reshape(q.shape[0], self._num_critic_replicas, self._reward_spec.numel, *q.shape[2:])
+        return q.movedim(2, -1), state
+
+    def _minimum(self, q: Tensor) -> Tensor:
+        """min_i Q_i, [B, ...] from [B, n, ...]."""
+        return pessimistic(q, self._reward_weights)
+
+    def _weighted(self, q: Tensor) -> Tensor:
+        """One number for each value that the policy compares: the weighted sum of a vector reward."""
+        if self._reward_spec.ndim == 0:
+            return q
+        return q.sum(-1) if self._reward_weights is None else (q * self._reward_weights).sum(-1)
+
+    def _policy_values(self, inputs: Nest, state: Nest) -> tuple[Tensor, Tensor, Nest]:
+        """The outputs of the critics, the value that the policy is improved by, and the state."""
+        q, state = self._q(self._critic_networks, inputs, state)
+        return q, self._weighted(self._minimum(q)), state
+
+    # Builders.
+
+    def _make_networks(
+        self,
+        observation_spec: Nest,
+        reward_spec: TensorSpec,
+        parts: ActionParts,
+        actor_network_cls: Callable[..., Network],
+        critic_network_cls: Callable[..., Network] | None,
+        q_network_cls: Callable[..., Network],
+        num_critic_replicas: int,
+    ) -> tuple[Network | None, Network | None]:
+        """The actor (None for a discrete action) and the critics (None for acting only)."""
+        actor = critic = None
+        if parts.continuous != ():
+            actor = actor_network_cls(input_tensor_spec=observation_spec, action_spec=parts.continuous)
+        if parts.discrete != ():
+            inputs = observation_spec if parts.continuous == () else (observation_spec, parts.continuous)
+            critic = q_network_cls(input_tensor_spec=inputs, action_spec=parts.discrete)
+        elif critic_network_cls is not None:
+            critic = self._make_critic(critic_network_cls, (observation_spec, parts.continuous))
+        return actor, None if critic is None else critic.make_parallel(num_critic_replicas * reward_spec.numel)
+
+    def _make_critic(self, critic_network_cls: Callable[..., Network], input_tensor_spec: Nest) -> Network:
+        """One critic of continuous actions."""
+        return critic_network_cls(input_tensor_spec=input_tensor_spec)
+
+    def _add_optimizers(self, actor: Any, critic: Any, alpha: Any) -> None:
+        if actor is not None and self._actor_network is not None:
+            self.add_optimizer(actor, [self._actor_network])
+        if critic is not None and self._critic_networks is not None:
+            self.add_optimizer(critic, [self._critic_networks])
+        if alpha is not None:
+            self.add_optimizer(alpha, [self._log_alpha])
+
+    def _trainable_attributes_to_ignore(self) -> list[str]:
+        return ["_target_critic_networks"]
+
+    def _state_prefixes_to_ignore(self) -> list[str]:
+        learning = ["_critic_networks", "_target_critic_networks", "_target_updater", "_critic_losses", "_optimizers"]
+        return learning if self._is_eval else []
+
+    def _check_length(self, length: int) -> None:
+        if self._one_transition and length != 2:
+            raise ValueError(
+                f"{self.name}: one_transition needs sequences of 2 steps, got {length}: set mini_batch_length=2"
+            )
+
+    def _summarize_alpha(self) -> None:
+        if self._debug_summaries and summary.should_record_summaries():
+            for i, alpha in enumerate(self._alpha()):
+                summary.scalar(f"{self._name}/alpha/{i}", alpha)
+
+
+def _sample_for_training(distributions: Nest) -> tuple[Nest, Tensor]:
+    """A sample, reparameterised where that is possible, with its log-probability [B]."""
+    can_follow = all(leaf.has_rsample for leaf in nest.flatten(distributions))
+    sample: Any = rsample_action_distribution if can_follow else sample_action_distribution
+    return sample(distributions, return_log_prob=True)
