@@ -62,7 +62,8 @@ class TDLoss(nn.Module):
         self._td_error_loss_fn = td_error_loss_fn
         self._lambda = td_lambda
         self._normalize_target = normalize_target
-        self._target_normalizer: AdaptiveNormalizer | None = None
+        # In a list and not a submodule: its shape is known at the first loss only, too late for loading a state.
+        self._target_normalizer: list[AdaptiveNormalizer] = []
         self._debug_summaries = debug_summaries
 
     @property
@@ -110,12 +111,29 @@ class TDLoss(nn.Module):
         return LossInfo(loss=loss, extra=loss)
 
     def _normalized(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        if self._target_normalizer is None:
-            self._target_normalizer = AdaptiveNormalizer(
-                TensorSpec(target.shape[2:]), auto_update=False, zero_mean=True, unit_std=True
-            )
-        self._target_normalizer.update(target)
-        return self._target_normalizer.normalize(prediction), self._target_normalizer.normalize(target)
+        if not self._target_normalizer:
+            self._target_normalizer = [_target_normalizer(target.shape[2:])]
+        normalizer = self._target_normalizer[0]
+        normalizer.update(target)
+        return normalizer.normalize(prediction), normalizer.normalize(target)
+
+    def get_extra_state(self) -> dict[str, Any] | None:
+        """Statistics of the targets, once there are some."""
+        if not self._target_normalizer:
+            return None
+        normalizer = self._target_normalizer[0]
+        return {"target_shape": list(normalizer.mean().shape), "target_normalizer": dict(normalizer.state_dict())}
+
+    def set_extra_state(self, state: dict[str, Any] | None) -> None:
+        """Restores what `get_extra_state` returned."""
+        self._target_normalizer = []
+        if state is not None:
+            self._target_normalizer = [_target_normalizer(torch.Size(state["target_shape"]))]
+            self._target_normalizer[0].load_state_dict(state["target_normalizer"])
+
+
+def _target_normalizer(shape: torch.Size) -> AdaptiveNormalizer:
+    return AdaptiveNormalizer(TensorSpec(shape), auto_update=False, zero_mean=True, unit_std=True)
 
 
 @configurable
