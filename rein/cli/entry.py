@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import textwrap
 import traceback
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
+import rein
 from rein.cli.command import (
     BAD_INPUT,
     FAILURE,
@@ -62,29 +64,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     session = Session(words)
     try:
-        if not words or words[0] in ("-h", "--help", "help"):
-            print(_HELP.format(commands=_command_list()))
-            return OK if words else BAD_INPUT
-        if words[0] in ("-V", "--version"):
-            import rein
-
-            print(rein.__version__)
-            return OK
         outcome = _execute(words, session)
+        _print(outcome, session)
     except SystemExit as stop:  # argparse leaves this way after --help
         return stop.code if isinstance(stop.code, int) else FAILURE
     except KeyboardInterrupt:
         print("rein: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read our output has left; nothing more can be said, not even when Python closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except Exception as error:
         return _report_error(error, session, debug="--debug" in words)
-    if session.as_json:
-        print(json.dumps(outcome.data, indent=2, default=str))
-    elif outcome.text:
-        print(outcome.text)
     return outcome.exit_code
 
 
@@ -104,6 +96,10 @@ def make_parser(name: str) -> argparse.ArgumentParser:
 
 
 def _execute(words: list[str], session: Session) -> Outcome:
+    if not words or words[0] in ("-h", "--help", "help"):
+        return Outcome({"commands": COMMANDS}, _HELP.format(commands=_command_list()), OK if words else BAD_INPUT)
+    if words[0] in ("-V", "--version"):
+        return Outcome({"version": rein.__version__}, rein.__version__)
     name = words[0]
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS) or " `rein --help` lists the commands."
@@ -111,6 +107,13 @@ def _execute(words: list[str], session: Session) -> Outcome:
     arguments = make_parser(name).parse_intermixed_args(words[1:])
     outcome: Outcome = _module(name).run(arguments, session)
     return outcome
+
+
+def _print(outcome: Outcome, session: Session) -> None:
+    if session.as_json:
+        print(json.dumps(outcome.data, indent=2, default=str), flush=True)
+    elif outcome.text:
+        print(outcome.text, flush=True)
 
 
 def _module(name: str) -> ModuleType:

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-
 from rein.config import Configs, fresh_configs, get_config_value, load_saved_config, use_configs
 from rein.data_structures import TimeStep
 from rein.envs import Environment, create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
+from rein.nest import Nest
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import spawn_seeds
@@ -23,16 +22,25 @@ _MOST_ENVIRONMENTS = 10
 class Policy:
     """An algorithm to act with, and the configuration that its environments are made by."""
 
-    def __init__(self, algorithm: RLAlgorithm, configs: Configs, seed: int, checkpoint: int | None = None) -> None:
+    def __init__(
+        self,
+        algorithm: RLAlgorithm,
+        observation_spec: Nest,
+        configs: Configs,
+        seed: int,
+        checkpoint: int | None = None,
+    ) -> None:
         """Puts the parts together; `load_policy` makes one from a run.
 
         Args:
             algorithm: built and filled.
+            observation_spec: specs of the observation as the environment gives it.
             configs: in force while environments are made.
             seed: of the run that trained it.
             checkpoint: iterations after which it was saved.
         """
         self.algorithm = algorithm
+        self.observation_spec = observation_spec
         self.configs = configs
         self.seed = seed
         self.checkpoint = checkpoint
@@ -104,17 +112,9 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         seed = int(directory.record().get("seed") or 0)
         with Run(directory.path, seed=seed), create_environment(num_parallel_environments=1, seed=seed) as env:
             algorithm = build_algorithm(settings, env, for_training=False)
+            observation_spec = env.observation_spec
         checkpoint = checkpointer.load(step, components=["alg", "data_transformer"])
         algorithm.load_state_dict(checkpoint.components["alg"])
         settings.data_transformer.load_state_dict(checkpoint.components["data_transformer"])
     algorithm.eval()
-    return Policy(algorithm, configs, seed, checkpoint.step)
-
-
-def parameter_counts(module: torch.nn.Module) -> dict[str, int]:
-    """Numbers of trainable parameters of the direct children of `module` that have any, by attribute name."""
-    counts = {
-        name: sum(parameter.numel() for parameter in child.parameters() if parameter.requires_grad)
-        for name, child in module.named_children()
-    }
-    return {name: number for name, number in counts.items() if number}
+    return Policy(algorithm, observation_spec, configs, seed, checkpoint.step)

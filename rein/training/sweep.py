@@ -177,6 +177,11 @@ class Sweep:
         """What went wrong, a line for each failed run."""
         return [f"trial {trial} seed {seed}: {why}" for (trial, seed), why in sorted(self._failures.items())]
 
+    def first_overrides(self) -> list[str]:
+        """Overrides of some point of the sweep, to check that its settings exist."""
+        rng = np.random.default_rng(self.plan.sampler_seed)
+        return [override_text(one.name, one.draw(rng)) for one in self.plan.dimensions]
+
     def _begin(self, trial: int) -> list[tuple[int, int]]:
         """Chooses the point of a new trial; returns its runs, none if the sweep has no more trials."""
         point = self._sampler.point(trial)

@@ -1,0 +1,315 @@
+"""Rein in a few lines, for people who never write a conf.
+
+    agent = rein.make("ppo", env="CartPole-v1")
+    agent.train(50_000)
+    print(agent.evaluate(10).mean)
+    agent.save("my_agent")
+    action = rein.load("my_agent").predict(observation)
+
+An agent is a run: the same confs, algorithm and trainer as behind `rein train`, and what it saves is a run directory that
+`rein evaluate`, `rein play` and `rein resume` understand.
+"""
+
+import json
+import os
+import shutil
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+import gymnasium as gym
+from numpy.typing import ArrayLike
+
+from rein.config import Configs, fresh_configs, pre_config, save_config, use_configs
+from rein.config.errors import SavedConfigError
+from rein.framework import RLAlgorithm
+from rein.nest import Nest
+from rein.runtime import get_default_device, set_default_device
+from rein.runtime.checkpoint import Checkpointer
+from rein.training.acting import Actor
+from rein.training.configurable_names import install_name_resolver
+from rein.training.console import open_display
+from rein.training.evaluation import EvaluationResult
+from rein.training.launch import configure, extend_run, resume_run, start_run
+from rein.training.player import record_video
+from rein.training.policy import Policy, load_policy
+from rein.training.report import write_report
+from rein.training.run_directory import RunDirectory
+from rein.training.trainer import Trainer, TrainingResult
+from rein.zoo import find_algorithm, tasks
+
+EnvSource = str | Callable[..., gym.Env[Any, Any]]
+
+_ENV_NAME = "create_environment.env_name"
+
+
+def make(
+    algorithm: str,
+    env: EnvSource | None = None,
+    *,
+    seed: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> "Agent":
+    """A new agent, ready to train.
+
+    Args:
+        algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
+        env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`. An entry of the zoo
+            brings its own.
+        seed: of everything random; 0 unless the conf says otherwise.
+        directory: where to leave the records of training; None is a temporary directory.
+        device: "cpu", "cuda", ...
+        settings: values of any settings by name, for example `{"PPOLoss.gamma": 0.98}`.
+        **overrides: the same for names without dots, for example `learning_rate=1e-3`. Environments live in this
+            process unless `num_workers` or `backend` is given; a script that does must be guarded by
+            `if __name__ == "__main__":`.
+
+    Raises:
+        ValueError: a name is unknown (the message suggests the nearest), or the settings do not fit together.
+    """
+    if isinstance(env, gym.Env):
+        raise TypeError("env is an environment: give its id, its class, or a function that makes one, to have several")
+    entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
+    if env is None and entry.env is None:
+        raise ValueError(f'rein.make("{algorithm}") needs an environment: add env="CartPole-v1"')
+    arguments = {_ENV_NAME: env, "TrainerConfig.random_seed": seed}
+    given = {**(settings or {}), **overrides, **{name: one for name, one in arguments.items() if one is not None}}
+    if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
+        # Worker processes would run a script that has no `if __name__ == "__main__":` again.
+        given["create_environment.num_workers"] = 1
+    temporary = TemporaryDirectory(prefix="rein-") if directory is None else None
+    run_directory = RunDirectory.create(temporary.name if temporary is not None else directory)  # type: ignore[arg-type]
+    with fresh_configs() as configs, _device(device):
+        install_name_resolver()
+        pre_config(given, place="rein.make")
+        configure(entry.path)
+        changes = [f"{name}={value!r}" for name, value in sorted(given.items()) if name != "TrainerConfig.random_seed"]
+        trainer = start_run(run_directory, entry.name, facts={"conf": str(entry.path), "overrides": changes})
+    return Agent(_policy_of(trainer, configs), trainer.directory, trainer, temporary)
+
+
+def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoint: int | None = None) -> "Agent":
+    """The agent that `Agent.save` or `rein train` left in a directory.
+
+    Args:
+        path: the directory; it is not changed, also if the agent is trained further.
+        env: needed if the agent was made with a function or class as environment; else replaces its environment.
+        checkpoint: iteration of the checkpoint; None is the newest.
+    """
+    directory = RunDirectory.open(path)
+    supply = {} if env is None else {_ENV_NAME: env}
+    try:
+        policy = load_policy(directory, checkpoint, supply)
+    except SavedConfigError as error:
+        if env is None and _ENV_NAME in _not_saved(directory):
+            raise ValueError(
+                f"{path} was trained on {_not_saved(directory)[_ENV_NAME]}, which cannot be saved: give it again, "
+                "rein.load(path, env=...)"
+            ) from error
+        raise
+    return Agent(policy, directory, None, None, supply)
+
+
+class Agent:
+    """A policy that can be trained, evaluated, asked and saved; made by `rein.make` and `rein.load`.
+
+    Use it in a `with` statement, or call `close`, to end its environments early.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        directory: RunDirectory,
+        trainer: Trainer | None,
+        temporary: "TemporaryDirectory[str] | None",
+        supply: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._policy = policy
+        self._directory = directory
+        self._trainer = trainer
+        self._temporary = temporary
+        self._supply = dict(supply or {})
+        self._actor = _actor_of(policy)
+        self._closer = None if trainer is None else weakref.finalize(self, trainer.close)
+
+    @property
+    def algorithm(self) -> RLAlgorithm:
+        """The algorithm, with its networks."""
+        return self._policy.algorithm
+
+    @property
+    def directory(self) -> Path:
+        """Where the records of this agent are: summaries, evaluations, checkpoints."""
+        return self._directory.path
+
+    @property
+    def state(self) -> Nest:
+        """Recurrent state after the last `predict`, a nest of tensors [B, ...]; None before the first."""
+        return self._actor.state
+
+    def train(self, num_env_steps: int, progress: bool | None = None) -> TrainingResult:
+        """Trains for so many more environment steps; schedules run over all steps asked for so far.
+
+        The first Ctrl-C, or "interrupt" of a notebook, finishes the iteration and returns.
+
+        Args:
+            num_env_steps: steps of all environments together, on top of those already taken.
+            progress: show a progress bar; None shows it on terminals and in notebooks only.
+        """
+        if num_env_steps < 1:
+            raise ValueError(f"num_env_steps is {num_env_steps}: give at least 1")
+        trainer = self._require_trainer()
+        with use_configs(self._policy.configs):
+            extend_run(trainer, trainer.run.env_steps + num_env_steps)
+            shown = _is_interactive() if progress is None else progress
+            with open_display(trainer) if shown else nullcontext():
+                result = trainer.train()
+        self._actor.forget()
+        return result
+
+    def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> EvaluationResult:
+        """Returns and lengths of whole episodes of the deterministic policy, on seeds that training never uses.
+
+        Args:
+            num_episodes: how many.
+            seed: chooses other held-out seeds.
+        """
+        return self._policy.evaluate(num_episodes, seed)
+
+    def predict(self, observation: Any, state: Nest = None, episode_start: ArrayLike | None = None) -> Any:
+        """The deterministic action for an observation as Gymnasium gives it, or a batch of actions for a batch.
+
+        A recurrent policy remembers what it saw since the episode began: say so with `episode_start=True` at the first
+        observation of each further episode. A memoryless policy needs nothing of this.
+
+        Args:
+            observation: one observation, or arrays with a batch dimension in front.
+            state: recurrent state to act from, see `Agent.state`; None goes on from the last `predict`.
+            episode_start: whether an episode begins here, a bool or [B]; None is False but for the very first call.
+        """
+        return self._actor.act(observation, state, episode_start)
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Saves all that is needed to act and to train further, and returns the directory.
+
+        Args:
+            path: a new directory.
+            overwrite: replace an agent or run that is there.
+        """
+        target = Path(path)
+        if overwrite and (target / "run.json").exists():
+            RunDirectory.open(target)
+            replaced = TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
+            os.rename(target, Path(replaced.name) / "old")
+        else:
+            replaced = None
+        directory = RunDirectory.create(target)
+        if self._trainer is not None:
+            self._trainer.save()
+        with use_configs(self._policy.configs):
+            save_config(directory.config)
+        for name in ("evaluations.jsonl",):
+            if (self.directory / name).exists():
+                shutil.copy(self.directory / name, target / name)
+        if self._directory.summaries.exists():
+            shutil.copytree(self._directory.summaries, directory.summaries)
+        newest = self._newest_checkpoint()
+        shutil.copytree(newest, directory.checkpoints / newest.name)
+        shutil.copy(self.directory / "run.json", target / "run.json")
+        directory.update(status="saved")
+        if replaced is not None:
+            replaced.cleanup()
+        return target
+
+    def record_video(self, path: str | os.PathLike[str], num_episodes: int = 1, seed: int | None = None) -> Path:
+        """Records whole episodes as .mp4 or .gif, and returns the path.
+
+        Args:
+            path: the file.
+            num_episodes: one after the other.
+            seed: chooses other held-out seeds.
+        """
+        return record_video(self._policy, Path(path), num_episodes, seed).path
+
+    def report(self) -> Path:
+        """Writes the report of training so far, one HTML file, and returns its path."""
+        return write_report(self._directory)
+
+    def close(self) -> None:
+        """Ends the environments; predicting and evaluating still work, training does not."""
+        if self._closer is not None:
+            self._closer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _newest_checkpoint(self) -> Path:
+        checkpointer = Checkpointer(self._directory.checkpoints)
+        step = self._policy.checkpoint if self._trainer is None else checkpointer.latest_step()
+        assert step is not None
+        return checkpointer.path(step)
+
+    def _require_trainer(self) -> Trainer:
+        """The trainer; a loaded agent gets one that works on a copy of the directory it was loaded from."""
+        if self._closer is not None and not self._closer.alive:
+            raise ValueError("this agent was closed: save it before that, and train what rein.load gives")
+        if self._trainer is None:
+            self._temporary = TemporaryDirectory(prefix="rein-")
+            copy = Path(self._temporary.name) / "run"
+            newest = self._newest_checkpoint()
+            shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns("checkpoints", "videos"))
+            shutil.copytree(newest, copy / "checkpoints" / newest.name)
+            self._directory = RunDirectory.open(copy)
+            with fresh_configs() as configs:
+                self._trainer = resume_run(self._directory, supply=self._supply)
+            self._policy = _policy_of(self._trainer, configs)
+            self._actor = _actor_of(self._policy)
+            self._closer = weakref.finalize(self, self._trainer.close)
+        return self._trainer
+
+
+def _policy_of(trainer: Trainer, configs: Configs) -> Policy:
+    return Policy(trainer.algorithm, trainer.env.observation_spec, configs, trainer.run.seed)
+
+
+def _actor_of(policy: Policy) -> Actor:
+    return Actor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec)
+
+
+def _not_saved(directory: RunDirectory) -> dict[str, str]:
+    index = directory.config / "overrides.json"
+    content: dict[str, str] = json.loads(index.read_text())["not_saved"] if index.exists() else {}
+    return content
+
+
+def _is_interactive() -> bool:
+    from rich.console import Console
+
+    console = Console()
+    return console.is_terminal or console.is_jupyter
+
+
+@contextmanager
+def _device(device: str | None) -> Iterator[None]:
+    """Makes runs that are created in the block use a device."""
+    if device is None:
+        yield
+        return
+    before = get_default_device()
+    set_default_device(device)
+    try:
+        yield
+    finally:
+        set_default_device(before)

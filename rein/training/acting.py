@@ -1,0 +1,136 @@
+"""Acting from Gymnasium observations: numpy in, numpy out, with the recurrent state kept in between."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from rein import nest
+from rein.data_structures import StepType, TimeStep
+from rein.framework import RLAlgorithm
+from rein.nest import Nest
+from rein.networks.state import reset_state, zero_state
+from rein.specs import TensorSpec
+
+
+class Actor:
+    """Chooses actions with `predict_step`, for one world or a batch of them.
+
+    Attributes:
+        state: recurrent state after the last action, a nest of tensors [B, ...]; `()` for a memoryless policy; None
+            before the first action.
+    """
+
+    def __init__(self, algorithm: RLAlgorithm, observation_spec: Nest, action_spec: Nest) -> None:
+        """Makes an actor that has not acted yet.
+
+        Args:
+            algorithm: the policy.
+            observation_spec: specs of the observation as the environment gives it.
+            action_spec: specs of the action.
+        """
+        self._algorithm = algorithm
+        self._observation_spec = observation_spec
+        self._action_spec = action_spec
+        self.state: Nest = None
+        self._transform_state: Nest = None
+        self._prev_action: Nest = None
+        self._batch_size = 0
+
+    def act(self, observation: Any, state: Nest = None, episode_start: ArrayLike | None = None) -> Any:
+        """The action for an observation, or a batch of actions for a batch.
+
+        Args:
+            observation: as the environment gives it, or with a batch dimension in front of every array.
+            state: recurrent state to act from; None is that after the last action.
+            episode_start: whether an episode begins here, a bool or an array [B]; None is False, except for the first
+                action and wherever the batch size changes.
+
+        Returns:
+            An action as the environment takes it, or with a batch dimension.
+        """
+        tensors = _to_tensors(self._observation_spec, observation, "observation")
+        is_batch = _is_batch(self._observation_spec, tensors)
+        if not is_batch:
+            tensors = nest.map_structure(lambda tensor: tensor[None], tensors)
+        size = nest.flatten(tensors)[0].shape[0]
+        first = self._begin(size, episode_start)
+        was_training = self._algorithm.training
+        self._algorithm.eval()
+        try:
+            with torch.no_grad():
+                action = self._predict(tensors, first, self.state if state is None else state)
+        finally:
+            self._algorithm.train(was_training)
+        arrays = nest.map_structure(lambda tensor: tensor.detach().cpu().numpy().copy(), action)
+        return arrays if is_batch else nest.map_structure(lambda array: array[0], arrays)
+
+    def forget(self) -> None:
+        """The next action begins an episode."""
+        self._batch_size = 0
+
+    def _begin(self, size: int, episode_start: ArrayLike | None) -> NDArray[np.bool_]:
+        if size != self._batch_size:
+            self._batch_size = size
+            self.state = zero_state(self._algorithm.predict_state_spec, size)
+            self._transform_state = self._algorithm.initial_transform_state(size)
+            self._prev_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
+            episode_start = True if episode_start is None else episode_start
+        started = np.asarray(False if episode_start is None else episode_start, dtype=bool)
+        if started.shape not in ((), (size,)):
+            raise ValueError(f"episode_start has shape {started.shape}: give a bool, or an array of shape ({size},)")
+        return np.broadcast_to(started, (size,)).copy()
+
+    def _predict(self, observation: Nest, first: NDArray[np.bool_], state: Nest) -> Nest:
+        size = len(first)
+        is_first = torch.from_numpy(first)
+        step_type = torch.where(is_first, int(StepType.FIRST), int(StepType.MID)).to(torch.int32)
+        no_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
+        reward_spec = self._algorithm._reward_spec
+        time_step = TimeStep(
+            step_type=step_type,
+            reward=reward_spec.zeros((size,)),
+            discount=torch.ones(size),
+            observation=observation,
+            prev_action=reset_state(self._prev_action, is_first, no_action),
+            env_id=torch.arange(size),
+        )
+        time_step, self._transform_state = self._algorithm.transform_timestep(time_step, self._transform_state)
+        fresh = zero_state(self._algorithm.predict_state_spec, size)
+        alg_step = self._algorithm.predict_step(time_step, reset_state(state, is_first, fresh))
+        self.state = alg_step.state
+        self._prev_action = alg_step.output
+        return alg_step.output
+
+
+def _to_tensors(spec: Nest, value: Any, path: str) -> Nest:
+    """`value` as tensors in the structure of `spec`, copied."""
+    if isinstance(spec, dict):
+        missing = [key for key in spec if not hasattr(value, "keys") or key not in value]
+        if missing:
+            raise ValueError(f"{path} lacks {missing[0]!r}: it must be a dict with the keys {list(spec)}")
+        return {key: _to_tensors(part, value[key], f"{path}.{key}") for key, part in spec.items()}
+    if isinstance(spec, tuple):
+        if not isinstance(value, tuple | list) or len(value) != len(spec):
+            raise ValueError(f"{path} must be a tuple of {len(spec)} parts, not {type(value).__name__}")
+        return tuple(
+            _to_tensors(part, one, f"{path}.{i}") for i, (part, one) in enumerate(zip(spec, value, strict=True))
+        )
+    tensor = value.detach().clone() if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+    shape = tuple(tensor.shape)
+    if shape != tuple(spec.shape) and shape[1:] != tuple(spec.shape):
+        raise ValueError(f"{path} has shape {shape}: give {tuple(spec.shape)}, or (batch, *{tuple(spec.shape)})")
+    return tensor.to(spec.dtype)
+
+
+def _is_batch(spec: Nest, tensors: Nest) -> bool:
+    specs: list[TensorSpec] = nest.flatten(spec)
+    leaves: list[Tensor] = nest.flatten(tensors)
+    extra = {leaf.ndim - one.ndim for one, leaf in zip(specs, leaves, strict=True)}
+    sizes = {leaf.shape[0] for leaf in leaves} if extra == {1} else set()
+    if len(extra) > 1 or len(sizes) > 1:
+        shapes = [tuple(leaf.shape) for leaf in leaves]
+        raise ValueError(f"the parts of the observation, of shapes {shapes}, must have the same batch size, or none")
+    return extra == {1}
