@@ -44,6 +44,13 @@ class RecordsConstructorCall(type):
         instance.remember_construction(ConstructorCall(args, kwargs))
         return instance
 
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor: `inspect` would otherwise show the one above."""
+        init: Any = getattr(cls, "__init__")  # noqa: B009 - typed access is unsound for __init__
+        signature = inspect.signature(init)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
 
 def copy_module(module: nn.Module) -> nn.Module:
     """A copy of a network or other module with fresh parameters; singletons are returned as they are."""

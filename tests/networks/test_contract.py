@@ -382,7 +382,12 @@ def test_parallel_unroll_equals_step_by_step(name):
     assert_close(last, state, 1e-5)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+QUICKLY_TRACED = ("mlp", "cnn", "nested", "lstm", "policy_mixed", "policy_sac", "critic", "q", "parallel")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICKLY_TRACED else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS]
+)
 def test_traced_without_graph_breaks(name):
     torch._dynamo.reset()
     network = build(name)
@@ -394,7 +399,7 @@ def test_traced_without_graph_breaks(name):
         assert_close(compiled(inputs, expected[1]), network(inputs, expected[1]))
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", "lstm", "nested", "policy_mixed", "critic", "q_rainbow"])
+@pytest.mark.parametrize("name", ["mlp", "lstm", "nested", "critic"])
 def test_parallel_networks_traced_without_graph_breaks(name):
     torch._dynamo.reset()
     network = build(name).make_parallel(2).eval()

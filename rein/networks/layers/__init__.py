@@ -3,7 +3,6 @@
 from rein.networks.layers.attention import MultiHeadAttention, TransformerBlock
 from rein.networks.layers.combiners import NestCombiner, NestConcat, NestMultiply, NestSum
 from rein.networks.layers.conv import (
-    ChannelNorm,
     Conv2D,
     ConvTranspose2D,
     ParallelConv2D,
@@ -22,6 +21,7 @@ from rein.networks.layers.layer import (
 from rein.networks.layers.noisy import NoisyFC, ParallelNoisyFC
 from rein.networks.layers.normalization import (
     BatchNorm,
+    ChannelNorm,
     LayerNorm,
     ParallelBatchNorm,
     ParallelLayerNorm,

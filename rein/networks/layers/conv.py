@@ -11,7 +11,7 @@ from rein.networks.layers.initializers import (
     variance_scaling_init,
 )
 from rein.networks.layers.layer import Layer, ParallelLayer, check_sizes
-from rein.networks.layers.normalization import BatchNorm
+from rein.networks.layers.normalization import BatchNorm, ChannelNorm
 
 Pair = tuple[int, int]
 
@@ -358,59 +358,3 @@ class ParallelConvTranspose2D(_ParallelConvBase):
             self.output_padding,
             groups=groups,
         )
-
-
-@configurable
-class ChannelNorm(Layer):
-    """Normalizes each image over channels and positions, with a learnt scale and shift per channel."""
-
-    def __init__(self, channels: int, eps: float = 1e-5) -> None:
-        """Starts with scale one and shift zero.
-
-        Args:
-            channels: number of image channels.
-            eps: added to the variance.
-        """
-        check_sizes("ChannelNorm", channels=channels)
-        super().__init__()
-        self.channels = channels
-        self.eps = eps
-        self.weight = nn.Parameter(torch.ones(channels, 1, 1))
-        self.bias = nn.Parameter(torch.zeros(channels, 1, 1))
-
-    def reset_parameters(self) -> None:
-        """Sets scale one and shift zero."""
-        nn.init.ones_(self.weight)
-        nn.init.zeros_(self.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps [..., channels, H, W] to the same shape."""
-        y = F.layer_norm(x, x.shape[-3:], None, None, self.eps)
-        return torch.addcmul(self.bias, y, self.weight)
-
-    def new_parallel(self, n: int) -> "ParallelChannelNorm":
-        """A `ParallelChannelNorm` of this layer's channels."""
-        return ParallelChannelNorm(self, n)
-
-
-class ParallelChannelNorm(ParallelLayer):
-    """`n` channel normalizations, [n, ..., channels, H, W] to the same shape."""
-
-    def __init__(self, layer: ChannelNorm, n: int) -> None:
-        """Takes the settings of `layer`; the parameters are to be loaded."""
-        super().__init__(n)
-        self.channels = layer.channels
-        self.eps = layer.eps
-        self.weight = nn.Parameter(layer.weight.new_empty(n, layer.channels))
-        self.bias = nn.Parameter(layer.bias.new_empty(n, layer.channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Maps [n, ..., channels, H, W] to the same shape."""
-        y = F.layer_norm(x, x.shape[-3:], None, None, self.eps)
-        view = (self.n,) + (1,) * (x.ndim - 4) + (self.channels, 1, 1)
-        return torch.addcmul(self.bias.view(view), y, self.weight.view(view))
-
-    def replica_tensors(self, i: int, layer: nn.Module) -> list[tuple[Tensor, Tensor]]:
-        """Pairs of this layer's views and the tensors of `layer`, see `ParallelLayer`."""
-        assert isinstance(layer, ChannelNorm)
-        return [(self.weight[i, :, None, None], layer.weight), (self.bias[i, :, None, None], layer.bias)]
