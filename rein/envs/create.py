@@ -57,7 +57,7 @@ def create_environment(
     - "sync": single worlds one after the other in this process;
     - "process": single worlds in worker processes over shared memory; survives worlds that hang or crash;
     - "thread": single worlds in threads of this process, for evaluation beside training;
-    - "vector": a compiled batch (classic control) or the world's native vector environment;
+    - "vector": a compiled batch (classic control, planar MuJoCo walkers) or the world's native vector environment;
     - "envpool": the EnvPool library, with its own ids;
     - "auto": "vector" if there is a compiled batch that gives exactly Gymnasium's trajectories, else the faster of
       "sync" and "process" by a short measurement.
@@ -128,10 +128,9 @@ def _create_vector(factory: EnvFactory, batch_size: int, policy: FaultPolicy, co
     if factory.wrappers:
         raise ValueError("wrappers work on single worlds, and the vector backend has none: use backend='sync'")
     if isinstance(factory.source, str):
-        if not factory.kwargs and _has_kernel(factory):
-            from rein.envs.vectorised import ClassicControlEnvironment
-
-            return ClassicControlEnvironment(factory.source, batch_size, **common)
+        make = _exact_batch(factory)
+        if make is not None:
+            return make(batch_size, fault_policy=policy, **common)
         vector_env = native_vector_env(factory.source, batch_size, **factory.kwargs)
         if vector_env is None:
             raise ValueError(f"{factory.name!r} has no vector environment: use backend='sync' or 'process'")
@@ -159,17 +158,20 @@ def _create_envpool(
 # Choosing a backend --------------------------------------------------------------------------------------------------
 
 
-def _has_kernel(factory: EnvFactory) -> bool:
-    from rein.envs.vectorised import has_exact_kernel
+def _exact_batch(factory: EnvFactory) -> Callable[..., Environment] | None:
+    """What makes a compiled batch of the factory's worlds; None if there is none, or none for these arguments."""
+    if factory.wrappers or factory.kwargs or not isinstance(factory.source, str):
+        return None
+    from rein.envs.vectorised import exact_batch
 
-    return isinstance(factory.source, str) and has_exact_kernel(factory.source)
+    return exact_batch(factory.source)
 
 
 def _choose_backend(
     factory: EnvFactory, batch_size: int, num_workers: int | None, start_method: str | None, policy: FaultPolicy
 ) -> tuple[str, str]:
     """The backend for a batch, and why."""
-    if not factory.wrappers and not factory.kwargs and _has_kernel(factory):
+    if _exact_batch(factory) is not None:
         return "vector", "because it has a compiled batch that was checked against Gymnasium"
     if batch_size == 1:
         return "sync", "because one world has nothing to run beside"

@@ -6,28 +6,23 @@ against Gymnasium once per process and world before it is relied on.
 """
 
 import functools
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
 
 from rein.envs.batch import batch_seeds
 from rein.envs.environment import BufferedEnvironment, stacked_frames
-from rein.envs.shared_block import FIRST, MID, BatchSpaces
+from rein.envs.faults import FaultPolicy
+from rein.envs.shared_block import FIRST, BatchSpaces
 from rein.envs.state import NotResumableError, decode_generator, encode_generator
+from rein.envs.vectorised.exactness import agrees_with_gymnasium
 
 __all__ = ["ClassicControlEnvironment", "has_exact_kernel"]
-
-logger = logging.getLogger("rein.envs")
-
-_CHECK_STEPS = 300
-_CHECK_SEED = 20240229
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,14 @@ def known_worlds() -> tuple[str, ...]:
 class ClassicControlEnvironment(BufferedEnvironment):
     """B classic control worlds stepped by one compiled loop."""
 
-    def __init__(self, env_name: str, batch_size: int, seed: int | None = None, num_slots: int = 2) -> None:
+    def __init__(
+        self,
+        env_name: str,
+        batch_size: int,
+        seed: int | None = None,
+        num_slots: int = 2,
+        fault_policy: FaultPolicy | None = None,
+    ) -> None:
         """Makes the batch.
 
         Args:
@@ -96,6 +98,7 @@ class ClassicControlEnvironment(BufferedEnvironment):
             batch_size: number of worlds.
             seed: of the whole batch; None for a random one.
             num_slots: number of buffers that steps alternate between.
+            fault_policy: taken for the sake of the other backends; these worlds cannot fail.
         """
         from rein.envs.vectorised import kernels
 
@@ -108,7 +111,8 @@ class ClassicControlEnvironment(BufferedEnvironment):
         single = gym.make(env_name, disable_env_checker=True)
         limit = None if single.spec is None else single.spec.max_episode_steps
         self._max_steps = np.iinfo(np.int64).max if limit is None else limit
-        super().__init__(BatchSpaces(single.observation_space, single.action_space), batch_size, num_slots=num_slots)
+        spaces = BatchSpaces(single.observation_space, single.action_space)
+        super().__init__(spaces, batch_size, num_slots=num_slots, fault_policy=fault_policy)
         single.close()
         self._renderer: gym.Env[Any, Any] | None = None
         self._state = np.zeros((batch_size, self._world.state_size))
@@ -200,37 +204,4 @@ def has_exact_kernel(env_name: str) -> bool:
     """Whether a kernel for `env_name` exists and gives the trajectories of the installed Gymnasium, bit for bit."""
     if env_name not in _WORLDS:
         return False
-    single = gym.make(env_name, disable_env_checker=True)
-    batch = ClassicControlEnvironment(env_name, 1, seed=_CHECK_SEED)
-    try:
-        difference = _first_difference(single, batch)
-    finally:
-        single.close()
-        batch.close()
-    if difference is not None:
-        logger.warning("The kernel for %s differs from Gymnasium at step %d, so it is not used.", env_name, difference)
-    return difference is None
-
-
-def _first_difference(single: gym.Env[Any, Any], batch: ClassicControlEnvironment) -> int | None:
-    """The first of some steps under random actions at which the two do not agree; None if they always do."""
-    seed = batch_seeds(_CHECK_SEED, 1)[0]
-    single.action_space.seed(seed)
-    observation, _ = single.reset(seed=seed)
-    step = batch.reset()
-    ended = False
-    for number in range(_CHECK_STEPS):
-        if not np.array_equal(step.observation[0].numpy(), observation):
-            return number
-        action = single.action_space.sample()
-        step = batch.step(torch.as_tensor(action).reshape(batch.current_time_step().prev_action.shape))
-        if ended:
-            observation, _ = single.reset()
-            ended = False
-            continue
-        observation, reward, terminated, truncated, _ = single.step(action)
-        ended = terminated or truncated
-        flags = (float(step.reward[0]), float(step.discount[0]), int(step.step_type[0]))
-        if flags != (float(np.float32(reward)), 0.0 if terminated else 1.0, 2 if ended else MID):
-            return number
-    return None
+    return agrees_with_gymnasium(env_name, lambda seed: ClassicControlEnvironment(env_name, 1, seed))

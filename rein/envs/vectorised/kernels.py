@@ -187,3 +187,61 @@ def step_acrobot(action, state, steps, ended, max_steps, observation, reward, di
         reward_now = 0.0 if terminated else -1.0
         _finish(row, reward_now, terminated, steps, ended, max_steps, reward, discount, step_type)
     return waiting
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def finish_locomotion(  # type: ignore[no-untyped-def]
+    action,
+    before,
+    position,
+    velocity,
+    numbers,
+    steps,
+    ended,
+    max_steps,
+    observation,
+    reward,
+    discount,
+    step_type,
+    to_reset,
+):
+    """What Gymnasium's planar MuJoCo walkers make of a simulated step; arguments as for the other kernels.
+
+    `before` holds the x positions before the step, `position` and `velocity` the state after it. `numbers` holds: seconds
+    per step, weights of speed and effort, the reward for health, whether ill health ends the episode, bounds of height, of
+    angle and of the other coordinates, the bound of observed velocities, and the number of unobserved positions.
+    """
+    dt, forward_weight, healthy_reward = numbers[0], numbers[1], numbers[3]
+    effort_weight = np.float32(numbers[2])
+    can_fall = numbers[4] != 0.0
+    velocity_limit, hidden = numbers[11], int(numbers[12])
+    num_positions, num_velocities = position.shape[1], velocity.shape[1]
+    waiting = 0
+    for row in range(len(reward)):
+        if ended[row]:
+            to_reset[waiting] = row
+            waiting += 1
+            continue
+        speed = (position[row, 0] - before[row]) / dt
+        squares = np.float32(0.0)
+        for i in range(action.shape[1]):
+            squares += action[row, i] * action[row, i]
+        healthy = True
+        if can_fall:
+            height, angle = position[row, 1], position[row, 2]
+            healthy = numbers[5] < height < numbers[6] and numbers[7] < angle < numbers[8]
+            for i in range(2, num_positions):
+                healthy = healthy and numbers[9] < position[row, i] < numbers[10]
+            for i in range(num_velocities):
+                healthy = healthy and numbers[9] < velocity[row, i] < numbers[10]
+        for i in range(hidden, num_positions):
+            observation[row, i - hidden] = position[row, i]
+        for i in range(num_velocities):
+            value = min(max(velocity[row, i], -velocity_limit), velocity_limit)
+            observation[row, num_positions - hidden + i] = value
+        gain = forward_weight * speed
+        if can_fall:
+            gain = gain + (healthy_reward if healthy else 0.0)
+        gain = gain - np.float64(effort_weight * squares)
+        _finish(row, gain, not healthy, steps, ended, max_steps, reward, discount, step_type)
+    return waiting
