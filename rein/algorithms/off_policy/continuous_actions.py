@@ -31,7 +31,7 @@ class ContinuousActions(nn.Module):
                     f"{user} needs continuous actions with bounds, but {where} is {spec}: use DqnAlgorithm or SacAlgorithm "
                     "for discrete actions"
                 )
-            low, high = (torch.as_tensor(bound).expand(spec.shape) for bound in (spec.minimum, spec.maximum))
+            low, high = (torch.tensor(bound.tolist()).expand(spec.shape) for bound in (spec.minimum, spec.maximum))
             if not bool((low < high).all() and torch.isfinite(high - low).all()):
                 raise ValueError(f"{user} needs finite bounds, the lower below the upper, but {where} is {spec}")
             name = f"_{len(self._names)}"
@@ -62,10 +62,12 @@ class ContinuousActions(nn.Module):
 
     def uniform(self, batch_size: int) -> Nest:
         """Actions [batch_size, ...] drawn uniformly from the box."""
-        return self._pack([
-            torch.lerp(low, high, torch.rand(batch_size, *low.shape, dtype=low.dtype, device=low.device))
-            for low, high in self._bounds()
-        ])
+        return self._pack(
+            [
+                torch.lerp(low, high, torch.rand(batch_size, *low.shape, dtype=low.dtype, device=low.device))
+                for low, high in self._bounds()
+            ]
+        )
 
     def normal(self, batch_size: int, stddev: float, limit: float | None = None) -> Nest:
         """Normal noise [batch_size, ...].
@@ -109,7 +111,7 @@ class OrnsteinUhlenbeckNoise:
         """
         self._stddev, self._damping = as_scheduler(stddev), as_scheduler(damping)
         for name, value in (("ou_stddev", stddev), ("ou_damping", damping)):
-            if not isinstance(value, Scheduler) and not 0.0 <= value:
+            if not isinstance(value, Scheduler) and not value >= 0.0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
 
     def step(self, noise: Nest) -> Nest:

@@ -1,54 +1,49 @@
-"""One transition per sample: sequences of two steps, of which each network sees only the one it is needed at.
+"""One transition per sample: sequences of two steps, learnt from at the first, as most descriptions of algorithms have it.
 
-Algorithms that learn from sequences evaluate every network at every step. For sequences of two steps and one-step targets
-half of that is thrown away: actions and their values matter at the first step, targets at the second. With
-`one_transition=True` an algorithm takes the flat batch [2 B, ...] that `train_step` gets for sequences [B, 2, ...] apart,
-evaluates each half where it counts, and puts zeros, which no loss looks at, into the rest.
+By default every step of a sampled sequence has a loss of the policy. With `one_transition=True` only the first of two has.
 """
 
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from rein import nest
+from rein.data_structures import LossInfo, StepType
 from rein.nest import Nest
 
 
-def check_one_transition(config: Any | None, train_state_spec: Nest, name: str) -> None:
+def check_one_transition(one_transition: bool, config: Any | None, train_state_spec: Nest, name: str) -> None:
     """Raises `ValueError` if `one_transition` cannot be used.
 
     Args:
+        one_transition: whether it is to be used.
         config: settings of the run, if known.
         train_state_spec: specs of the recurrent state of `train_step`.
         name: of the algorithm, for the message.
     """
+    if not one_transition:
+        return
     if not nest.is_empty(train_state_spec):
         raise ValueError(f"{name}: recurrent networks learn from sequences: leave out one_transition=True")
-    if config is None:
-        return
-    if config.mini_batch_length != 2 or config.whole_replay_buffer_training:
-        raise ValueError(
-            f"{name}: one_transition=True needs sequences of two steps from replay: set mini_batch_length=2 and "
-            f"whole_replay_buffer_training=False, not {config.mini_batch_length} and {config.whole_replay_buffer_training}"
-        )
+    if config is not None and config.mini_batch_length not in (None, 2):
+        raise ValueError(f"{name}: one_transition needs mini_batch_length=2, got {config.mini_batch_length}")
 
 
-def first_steps(data: Nest) -> Nest:
-    """[2 B, ...] of pairs to the first steps, [B, ...]; views."""
-    return nest.map_structure(lambda tensor: tensor[0::2], data)
+def policy_steps(one_transition: bool, length: int, name: str) -> range:
+    """The steps of sequences of `length` that the policy learns from."""
+    if one_transition and length != 2:
+        raise ValueError(f"{name}: one_transition needs sequences of 2 steps, got {length}: set mini_batch_length=2")
+    return range(1) if one_transition else range(length)
 
 
-def second_steps(data: Nest) -> Nest:
-    """[2 B, ...] of pairs to the second steps, [B, ...]; views."""
-    return nest.map_structure(lambda tensor: tensor[1::2], data)
+def of_first_steps(loss_info: LossInfo, step_type: Tensor) -> LossInfo:
+    """Losses [2, B] as those of the first steps, [B], with zeros where that is a LAST step.
 
-
-def at_first_steps(values: Tensor) -> Tensor:
-    """[B, ...] put at the first steps of pairs, zeros at the second: [2 B, ...]."""
-    return torch.stack((values, torch.zeros_like(values)), dim=1).flatten(0, 1)
-
-
-def at_second_steps(values: Tensor) -> Tensor:
-    """[B, ...] put at the second steps of pairs, zeros at the first: [2 B, ...]."""
-    return torch.stack((torch.zeros_like(values), values), dim=1).flatten(0, 1)
+    Args:
+        loss_info: `loss` and `extra` hold tensors [2, B].
+        step_type: [2, B].
+    """
+    is_valid = step_type[0] != StepType.LAST
+    first = partial(nest.map_structure, lambda row: row[0] * is_valid)
+    return loss_info._replace(loss=first(loss_info.loss), extra=first(loss_info.extra))
