@@ -332,6 +332,10 @@ class Algorithm(AlgorithmInterface):
         """Infos [T, B, ...] of `train_step` on all steps of sequences [B, T, ...] at once."""
         return learning.train_steps_at_once(self, self.train_step, inputs, state, rollout_info)
 
+    def train_recurrent_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
+        """Infos [T, B, ...] of `train_step` on the steps of sequences [B, T, ...], one after the other."""
+        return learning.train_steps_in_order(self.train_step, inputs, state, rollout_info)
+
     def calc_loss(self, info: Nest) -> LossInfo:
         """Returns `info` if it is a `LossInfo` already; other algorithms override this."""
         if not isinstance(info, LossInfo):

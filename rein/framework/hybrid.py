@@ -1,16 +1,15 @@
 """Hybrid training: updates that mix a saved buffer with the replay buffer of the run."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.framework import learning, minibatch
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
+from rein.replay.files import load_offline_buffer
 from rein.runtime import summary
 
 if TYPE_CHECKING:
@@ -18,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class OfflineData:
-    """Saved buffers, and how far training on them has come."""
+    """Saved data, and how far training on it has come."""
 
-    def __init__(self, buffers: Sequence[ReplayBuffer], start_after: int, online_every: int) -> None:
+    def __init__(self, buffer: ReplayBuffer, start_after: int, online_every: int) -> None:
         """Mixes offline updates with online ones.
 
         Args:
-            buffers: the saved data; each update samples from one of them in turn.
+            buffer: the saved data.
             start_after: updates on offline data before online training starts.
             online_every: updates on offline data per online one.
         """
-        self._buffers = list(buffers)
+        self._buffer = buffer
         self._start_after = start_after
         self._online_every = max(1, online_every)
         self.num_updates = 0
@@ -36,22 +35,17 @@ class OfflineData:
     @classmethod
     def load(cls, algorithm: "RLAlgorithm", untransformed_observation_spec: Nest) -> "OfflineData":
         """Loads the buffers that the settings name, and checks that they fit."""
-        from rein.replay.files import load_replay_buffer
-
         config = algorithm._require_config()
         if config.offline_buffer_dir is None:
             raise ValueError("offline_buffer_dir is not set: there is no offline data to load")
-        names = config.offline_buffer_dir
-        directories = [names] if isinstance(names, str) else list(names)
-        buffers = [load_replay_buffer(path, max_length=config.offline_buffer_length) for path in directories]
-        for path, buffer in zip(directories, buffers, strict=True):
-            found = nest.get_field(buffer.data_spec, "time_step.observation")
-            if nest.flatten(found) != nest.flatten(untransformed_observation_spec):
-                raise ValueError(
-                    f"the buffer in {path} holds observations {found}, the environment gives "
-                    f"{untransformed_observation_spec}"
-                )
-        return cls(buffers, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
+        data_spec = learning.stored_spec(algorithm, algorithm.rollout.peek())
+        if data_spec.time_step.observation != untransformed_observation_spec:
+            raise ValueError(
+                f"the environment gives observations {data_spec.time_step.observation}, offline data was announced with "
+                f"{untransformed_observation_spec}"
+            )
+        buffer = load_offline_buffer(data_spec, config.offline_buffer_dir, config.offline_buffer_length)
+        return cls(buffer, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
 
     @property
     def online_training_has_started(self) -> bool:
@@ -67,8 +61,9 @@ class OfflineData:
         trained = 0
         for _ in range(config.num_updates_per_train_iter):
             pre_train = not self.online_training_has_started
-            offline = self._buffers[self.num_updates % len(self._buffers)]
-            batches = [_loss(algorithm, offline, config.mini_batch_size, length, True, pre_train)]
+            if config.data_transformer is not None:
+                config.data_transformer.set_data_source("pretrain" if pre_train else "replay")
+            batches = [_loss(algorithm, self._buffer, config.mini_batch_size, length, True, pre_train)]
             online = algorithm.replay_buffer
             if not pre_train and self.num_updates % self._online_every == 0 and online is not None:
                 batches.append(_loss(algorithm, online, config.mini_batch_size, length, False, False))

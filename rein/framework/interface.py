@@ -67,6 +67,22 @@ class AlgorithmInterface(nn.Module):
         """
         self._missing("train_sequences")
 
+    def train_recurrent_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
+        """Computes what `calc_loss` needs of whole sequences, where each step needs the state after the one before.
+
+        As if `train_step` was called on one step after the other. An algorithm overrides it to unroll its networks in one
+        call.
+
+        Args:
+            inputs: as for `train_step`, [B, T, ...].
+            state: before the first step, [B, ...].
+            rollout_info: [B, T, ...].
+
+        Returns:
+            `AlgStep.info` of all steps, [T, B, ...].
+        """
+        self._missing("train_recurrent_sequences")
+
     def train_step_offline(self, inputs: Nest, state: Nest, rollout_info: Nest, pre_train: bool = False) -> AlgStep:
         """Like `train_step`, for data from an offline buffer.
 

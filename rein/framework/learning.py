@@ -59,13 +59,18 @@ def _stored(algorithm: "Algorithm", experience: Experience) -> Experience:
     )
 
 
+def stored_spec(algorithm: "Algorithm", experience: Experience) -> Experience:
+    """Specs of what a replay buffer stores of steps like `experience`, [B, ...]."""
+    return extract_tensor_spec(_stored(algorithm, experience))
+
+
 def make_replay_buffer(algorithm: "Algorithm", experience: Experience) -> None:
     """Makes the replay buffer of `algorithm` for steps like `experience`, [B, ...]."""
     if algorithm._replay_buffer_args is None:
         raise ValueError(f"{algorithm.name} has no replay buffer: call set_replay_buffer() first")
     num_envs, max_length, prioritized = algorithm._replay_buffer_args
     algorithm._rollout_info_spec = extract_spec(experience.rollout_info)
-    algorithm._experience_spec = extract_tensor_spec(_stored(algorithm, experience))
+    algorithm._experience_spec = stored_spec(algorithm, experience)
     transformer = algorithm._config.data_transformer if algorithm._config is not None else None
     algorithm._replay_buffer = ReplayBuffer(
         data_spec=algorithm._experience_spec,
@@ -115,8 +120,15 @@ def train_from_rollout(algorithm: "Algorithm", experience: Experience, num_boots
     with timer("preprocess"):
         time_step, rollout_info = algorithm.preprocess_experience(data.time_step, data.rollout_info, BatchInfo())
     steps = time_step.step_type.shape[1] - num_bootstrap_steps
-    info_spec = extract_spec(rollout_info, from_dim=2)
-    rows = (time_step, data.state, distributions_to_params(rollout_info))
+    return _train_in_passes(algorithm, Experience(time_step, state=data.state, rollout_info=rollout_info), steps)
+
+
+def _train_in_passes(algorithm: "Algorithm", experience: Experience, steps: int) -> int:
+    """Passes over the first `steps` steps of [B, T, ...] in shuffled minibatches of sequences."""
+    config = algorithm._config
+    assert config is not None
+    info_spec = extract_spec(experience.rollout_info, from_dim=2)
+    rows = (experience.time_step, experience.state, distributions_to_params(experience.rollout_info))
     rows = nest.map_structure(lambda tensor: tensor[:, :steps], rows)
     algorithm._processed_experience_spec = extract_tensor_spec(rows, from_dim=2)
     rows = minibatch.sequences(rows, config.mini_batch_length or steps)
@@ -135,27 +147,15 @@ def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool
     config, buffer = algorithm._config, algorithm._replay_buffer
     if config is None or buffer is None or buffer.total_size < config.initial_collect_steps:
         return 0
-    trained = 0
     if config.whole_replay_buffer_training:
-        whole = from_buffer(algorithm, buffer, *buffer.gather_all())
-        whole = whole._replace(
-            rollout_info=distributions_to_params(whole.rollout_info),
-            batch_info=(),
-            rollout_info_field=(),
-            replay_buffer=(),
-        )
-        info_spec = algorithm._rollout_info_spec
-        length = config.mini_batch_length or whole.step_type.shape[1]
-        rows = minibatch.sequences(whole, length)
-        for _ in range(config.num_updates_per_train_iter):
-            for batch, _ in minibatch.shuffled(rows, config.mini_batch_size):
-                batch = batch._replace(rollout_info=params_to_distributions(batch.rollout_info, info_spec))
-                trained += _update_on(algorithm, batch)
+        whole = from_buffer(algorithm, buffer, *buffer.gather_all(ignore_earliest_frames=True))
+        trained = _train_in_passes(algorithm, whole, whole.step_type.shape[1])
         if config.clear_replay_buffer:
             buffer.clear()
         return trained
     if config.mini_batch_size is None:
         raise ValueError("mini_batch_size is None: set it to the number of sequences to sample per update")
+    trained = 0
     for _ in range(config.num_updates_per_train_iter):
         with timer("sample"):
             data, batch_info = buffer.get_batch(
@@ -214,8 +214,13 @@ def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep 
     if independent is None:
         independent = nest.is_empty(algorithm.train_state_spec)
     if not independent:
-        steps = _in_order(algorithm, batch, train_step or algorithm.train_step)
-        return stack_distributions([step.info for step in steps])
+        state = zero_state(algorithm.train_state_spec, batch.step_type.shape[0])
+        if not nest.is_empty(batch.state):
+            first = nest.index_nest(batch.state, (slice(None), 0))
+            state = nest.prune_nest_like(first, algorithm.train_state_spec, ())
+        if train_step is None:
+            return algorithm.train_recurrent_sequences(batch.time_step, state, batch.rollout_info)
+        return train_steps_in_order(train_step, batch.time_step, state, batch.rollout_info)
     if train_step is None:
         return algorithm.train_sequences(batch.time_step, batch.state, batch.rollout_info)
     return train_steps_at_once(algorithm, train_step, batch.time_step, batch.state, batch.rollout_info)
@@ -233,21 +238,22 @@ def train_steps_at_once(
     return map_params(lambda tensor: tensor.reshape(size, length, *tensor.shape[1:]).transpose(0, 1), step.info)
 
 
-def _in_order(algorithm: "Algorithm", batch: Experience, train_step: TrainStep) -> list[AlgStep]:
-    """`train_step` in the order of time, the recurrent state reset where an episode begins."""
-    size, length = batch.step_type.shape[:2]
-    initial = zero_state(algorithm.train_state_spec, size)
-    state = initial
-    if not nest.is_empty(batch.state):
-        state = nest.prune_nest_like(nest.index_nest(batch.state, (slice(None), 0)), algorithm.train_state_spec, ())
-    steps = []
-    for t in range(length):
-        time_step, rollout_info = index_distributions((batch.time_step, batch.rollout_info), (slice(None), t))
-        state = reset_state(state, time_step.is_first(), initial)
-        step = train_step(time_step, state, rollout_info)
+def train_steps_in_order(train_step: TrainStep, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
+    """Calls `train_step` step by step on [B, T, ...], the state reset where an episode begins; infos are [T, B, ...].
+
+    Args:
+        train_step: takes inputs, state and rollout info of one step.
+        inputs: time steps, [B, T, ...].
+        state: before the first step, [B, ...].
+        rollout_info: [B, T, ...].
+    """
+    infos = []
+    for t in range(nest.get_nest_size(inputs, 1)):
+        time_step, info = index_distributions((inputs, rollout_info), (slice(None), t))
+        step = train_step(time_step, reset_state(state, time_step.is_first()), info)
         state = step.state
-        steps.append(step)
-    return steps
+        infos.append(step.info)
+    return stack_distributions(infos)
 
 
 def valid_masks(step_type: Tensor) -> Tensor:

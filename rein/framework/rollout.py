@@ -7,6 +7,7 @@ import torch
 from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
 from rein.distributions import extract_spec, map_params, stack_distributions
+from rein.framework.action_bounds import ActionBounds
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.timers import timer
@@ -27,6 +28,7 @@ class Rollout:
         self._initial_state = zero_state(algorithm.rollout_state_spec, batch_size)
         self.policy_state: Nest = self._initial_state
         self.transform_state: Nest = None
+        self._bounds = ActionBounds(env.action_spec)
         self._fraction = 0.0
 
     def next_length(self, unroll_length: float) -> int:
@@ -96,7 +98,12 @@ class Rollout:
         algorithm = self._algorithm[0]
         if self.transform_state is None:
             self.transform_state = algorithm.initial_transform_state(self.env.batch_size)
+        transformer = algorithm._config.data_transformer if algorithm._config is not None else None
+        if transformer is not None and not keep:
+            transformer.eval()  # The step will be seen again: running statistics must not count it twice.
         time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
+        if transformer is not None and not keep:
+            transformer.train()
         state = reset_state(self.policy_state, raw.is_first(), self._initial_state)
         with torch.set_grad_enabled(with_grad), timer("act"):
             alg_step = algorithm.rollout_step(time_step, state)
@@ -108,7 +115,7 @@ class Rollout:
 
     def _step(self, alg_step: AlgStep) -> None:
         with timer("env"):
-            self.env.step(nest.map_structure(lambda tensor: tensor.detach(), alg_step.output))
+            self.env.step(self._bounds.clip(alg_step.output))
 
     def state_dict(self) -> dict[str, Any]:
         """All that continuing this rollout exactly needs, the environments included."""

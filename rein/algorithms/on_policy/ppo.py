@@ -10,6 +10,7 @@ from rein.algorithms.losses import ActorCriticLoss, PPOLoss
 from rein.algorithms.on_policy.actor_critic import ActorCriticAlgorithm, ActorCriticInfo, ActorCriticState
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, TimeStep
+from rein.distributions import map_params
 from rein.framework import minibatch
 from rein.nest import Nest
 
@@ -49,6 +50,15 @@ class PPOAlgorithm(ActorCriticAlgorithm):
         """Evaluates the current policy and value at stored states."""
         distribution, value, state = self._evaluate(inputs.observation, state)
         return AlgStep(state=state, info=rollout_info._replace(action_distribution=distribution, value=value))
+
+    def train_recurrent_sequences(self, inputs: TimeStep, state: ActorCriticState, rollout_info: PPOInfo) -> PPOInfo:
+        """What `train_step` does on each step of sequences [B, T, ...], the networks unrolled in one call."""
+        assert self._value_network is not None
+        is_first = inputs.is_first()
+        distribution, _ = self._actor_network.unroll(inputs.observation, state.actor, is_first)
+        value, _ = self._value_network.unroll(inputs.observation, state.value, is_first)
+        info = rollout_info._replace(action_distribution=distribution, value=value)
+        return map_params(lambda tensor: tensor.transpose(0, 1), info)
 
 
 def ppo_info(loss: ActorCriticLoss, rollout_info: ActorCriticInfo) -> PPOInfo:
