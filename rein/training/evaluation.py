@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rein import nest
 from rein.data_structures import StepType, TimeStep
 from rein.envs import Environment
 from rein.framework import RLAlgorithm
+from rein.framework.action_bounds import ActionBounds
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.seeding import get_rng_state, set_rng_state
 
@@ -102,6 +102,7 @@ def _run_episodes(
     quota[: num_episodes % batch] += 1
     initial = state = zero_state(algorithm.predict_state_spec, batch)
     transform_state = algorithm.initial_transform_state(batch)
+    bounds = ActionBounds(env.action_spec)
     time_step = env.reset()
     running = np.zeros((batch, *env.reward_spec.shape))
     length = np.zeros(batch, np.int64)
@@ -114,7 +115,7 @@ def _run_episodes(
         state = reset_state(state, time_step.is_first(), initial)
         alg_step = algorithm.predict_step(transformed, state)
         state = alg_step.state
-        time_step = env.step(nest.map_structure(lambda tensor: tensor.detach(), alg_step.output))
+        time_step = env.step(bounds.clip(alg_step.output))
         step_type = time_step.step_type.numpy()
         running += time_step.reward.double().numpy()
         length += step_type != StepType.FIRST
