@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.framework import learning, minibatch
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
 from rein.replay.files import load_offline_buffer
 from rein.runtime import summary
+from rein.specs import TensorSpec
 
 if TYPE_CHECKING:
     from rein.framework.rl_algorithm import RLAlgorithm
@@ -39,10 +41,11 @@ class OfflineData:
         if config.offline_buffer_dir is None:
             raise ValueError("offline_buffer_dir is not set: there is no offline data to load")
         data_spec = learning.stored_spec(algorithm, algorithm.rollout.peek())
-        if data_spec.time_step.observation != untransformed_observation_spec:
+        announced = nest.map_structure(lambda spec: TensorSpec(spec.shape, spec.dtype), untransformed_observation_spec)
+        if data_spec.time_step.observation != announced:
             raise ValueError(
                 f"the environment gives observations {data_spec.time_step.observation}, offline data was announced with "
-                f"{untransformed_observation_spec}"
+                f"{announced}"
             )
         buffer = load_offline_buffer(data_spec, config.offline_buffer_dir, config.offline_buffer_length)
         return cls(buffer, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
