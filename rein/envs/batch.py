@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import FaultPolicy
-from rein.envs.rows import EnvRows
+from rein.envs.rows import SINGLE_WORLDS, EnvRows, lost_states
 from rein.envs.shared_block import BatchSpaces
 from rein.envs.single import EnvFactory, close_quietly, describe, row_seed
 
@@ -62,6 +62,13 @@ class BatchEnvironment(BufferedEnvironment):
 
     def _step_into(self, index: int) -> None:
         self._rows.step(index)
+
+    @property
+    def _form(self) -> str:
+        return SINGLE_WORLDS
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        return self._set_worlds(lost_states(self._slots[self._index], reason))
 
     def _get_worlds(self) -> Any:
         return self._rows.get_state()

@@ -270,7 +270,8 @@ class BufferedEnvironment(Environment):
         if not self._started:
             return {"version": 1, "started": False}
         arrays = [array.copy() for array in self._slots[self._index].arrays()]
-        return {"version": 1, "started": True, "time_step": arrays, "worlds": self._get_worlds()}
+        worlds = self._get_worlds()
+        return {"version": 1, "started": True, "time_step": arrays, "form": self._form, "worlds": worlds}
 
     def set_state(self, state: dict[str, Any]) -> TimeStep:
         """Goes on from a saved state; episodes of worlds that cannot be restored are cut, and a warning says so."""
@@ -286,7 +287,10 @@ class BufferedEnvironment(Environment):
         for array, values in zip(arrays, state["time_step"], strict=True):
             array[...] = values
         self._started = True
-        cut = self._set_worlds(state["worlds"])
+        if state["form"] == self._form:
+            cut = self._set_worlds(state["worlds"])
+        else:
+            cut = self._cut_worlds(f"they were saved as {state['form']!r}, and this backend saves as {self._form!r}")
         if cut:
             rows = ", ".join(str(row) for row in sorted(cut))
             logger.warning(
@@ -296,13 +300,28 @@ class BufferedEnvironment(Environment):
             )
         return self._time_steps[self._index]
 
+    @property
+    def _form(self) -> str:
+        """Which backends understand what `_get_worlds` gives: those with the same form."""
+        return type(self).__name__
+
     def _get_worlds(self) -> Any:
         """The state of the worlds; None if this backend cannot save them."""
         return None
 
+    @abstractmethod
     def _set_worlds(self, worlds: Any) -> dict[int, str]:
         """Restores the worlds for the current slot; gives the reason for each row that had to be cut."""
-        raise NotImplementedError(f"{type(self).__name__} cannot restore a state")
+
+    @abstractmethod
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        """Ends the episodes of the current slot, since the worlds cannot be restored.
+
+        Steps that are MID become LAST with discount 1, and FIRST ones begin anew, where rows can be reset singly.
+
+        Returns:
+            `reason` for each row that was cut.
+        """
 
     @abstractmethod
     def _reset_into(self, index: int) -> None:

@@ -161,7 +161,10 @@ class EnvPoolEnvironment(BufferedEnvironment):
 
     def _set_worlds(self, worlds: Any) -> dict[int, str]:
         del worlds  # None were saved.
-        return self._flags.cut_all(self._slots[self._index], self._index, "EnvPool cannot save its worlds")
+        return self._cut_worlds("EnvPool cannot save its worlds")
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        return self._flags.cut_all(self._slots[self._index], self._index, reason)
 
     def seed(self, seed: int) -> None:
         """Makes the pool anew with another seed; call `reset()` afterwards."""

@@ -24,6 +24,7 @@ from rein.envs.batch import batch_seeds, probe_spaces
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import EnvironmentFaultError, Fault, FaultPolicy
 from rein.envs.process_worker import WorkerTask, run_worker, shared_array
+from rein.envs.rows import SINGLE_WORLDS, lost_states
 from rein.envs.shared_block import BatchSpaces, BlockLayout
 from rein.envs.single import EnvFactory, row_seed
 
@@ -293,6 +294,13 @@ class ProcessEnvironment(BufferedEnvironment):
         self._base_seeds = batch_seeds(seed, self._batch_size)
         self._replacements[:] = 0
         self._ask(worker_side.SEED, [self._base_seeds[w.start : w.stop] for w in self._workers])
+
+    @property
+    def _form(self) -> str:
+        return SINGLE_WORLDS
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        return self._set_worlds(lost_states(self._slots[self._index], reason))
 
     def _get_worlds(self) -> Any:
         return [state for part in self._answers(worker_side.GET_STATE) for state in part]

@@ -128,7 +128,7 @@ class EnvRows:
         build = self._build_action
         needs_reset, steps, progress = self._needs_reset, self._steps, self._progress
         only_action = actions[0] if self._plain_action else None
-        usual_reward = float if self._reward_shape == () else None
+        usual_rewards = (float, np.float64) if self._reward_shape == () else ()
         leaf = self._only_leaf
         shape = None if leaf is None or leaf.keys else leaf.shape
         dtype = None if leaf is None else leaf.dtype
@@ -153,7 +153,7 @@ class EnvRows:
                     only_observation[row] = observation
                 else:
                     self._write_observation(row, observation, slot)
-                if reward.__class__ is not usual_reward:
+                if reward.__class__ not in usual_rewards:
                     reward = self._checked_reward(reward)
                 rewards[row] = reward
                 if has_info:
@@ -329,7 +329,8 @@ class EnvRows:
         slot = self._slots[index]
         cut: dict[int, str] = {}
         for row, state in enumerate(states):
-            self._base_seeds[row] = state["base_seed"]
+            if state["base_seed"] is not None:
+                self._base_seeds[row] = state["base_seed"]
             self._restarts[row] = state["restarts"]
             self._seeds[row] = state["seed"]
             self._needs_reset[row] = state["needs_reset"]
@@ -339,7 +340,7 @@ class EnvRows:
             try:
                 if state["env"] is None:
                     raise NotResumableError(state["reason"])
-                self.envs[row].reset(seed=state["base_seed"])
+                self.envs[row].reset(seed=self._base_seeds[row])
                 restore(self.envs[row], state["env"])
             except NotResumableError as reason:
                 cut[self.first_row + row] = str(reason)
@@ -371,6 +372,26 @@ class EnvRows:
             close_quietly(env)
         self.envs = []
         self._steps = []
+
+
+SINGLE_WORLDS = "single worlds"
+"""The form of the states that `EnvRows` saves, whatever backend it runs in."""
+
+
+def lost_states(slot: Slot, reason: str) -> list[dict[str, Any]]:
+    """States for `EnvRows.set_state` that let it cut all rows of a batch, with `slot` as the current step."""
+    return [
+        {
+            "needs_reset": bool(step_type == LAST),
+            "seed": None,
+            "base_seed": None,
+            "restarts": 0,
+            "episode_steps": 0,
+            "env": None,
+            "reason": reason,
+        }
+        for step_type in slot.step_type
+    ]
 
 
 def cut_row(slot: Slot, previous: Slot, row: int) -> None:

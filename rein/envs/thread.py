@@ -15,7 +15,7 @@ from rein.envs.batch import batch_seeds, probe_spaces
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import EnvironmentFaultError, Fault, FaultPolicy
 from rein.envs.process import worker_rows
-from rein.envs.rows import EnvRows
+from rein.envs.rows import SINGLE_WORLDS, EnvRows, lost_states
 from rein.envs.single import EnvFactory
 
 __all__ = ["ThreadEnvironment"]
@@ -141,6 +141,13 @@ class ThreadEnvironment(BufferedEnvironment):
         if errors:
             raise errors[0]
         return answers
+
+    @property
+    def _form(self) -> str:
+        return SINGLE_WORLDS
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        return self._set_worlds(lost_states(self._slots[self._index], reason))
 
     def _get_worlds(self) -> Any:
         return [state for part in self._all(lambda rows: rows.get_state()) for state in part]

@@ -259,7 +259,9 @@ class VectorEnvironment(BufferedEnvironment):
 
     def _set_worlds(self, worlds: Any) -> dict[int, str]:
         del worlds  # None were saved.
-        reason = "a native vector environment cannot save its worlds"
+        return self._cut_worlds("a native vector environment cannot save its worlds")
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
         return self._flags.cut_all(self._slots[self._index], self._index, reason)
 
     def seed(self, seed: int) -> None:

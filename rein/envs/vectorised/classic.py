@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from rein.envs.batch import batch_seeds
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import FaultPolicy
-from rein.envs.shared_block import FIRST, BatchSpaces
-from rein.envs.state import NotResumableError, decode_generator, encode_generator
+from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces
+from rein.envs.state import decode_generator, encode_generator
 from rein.envs.vectorised.exactness import agrees_with_gymnasium
 
 __all__ = ["ClassicControlEnvironment", "has_exact_kernel"]
@@ -175,9 +175,23 @@ class ClassicControlEnvironment(BufferedEnvironment):
             frames.append(self._renderer.render())
         return stacked_frames(frames, self._env_name)
 
+    @property
+    def _form(self) -> str:
+        return f"compiled {self._env_name}"
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        slot = self._slots[self._index]
+        begun = np.flatnonzero(slot.step_type == FIRST)
+        cut = np.flatnonzero(slot.step_type == MID)
+        slot.step_type[cut] = LAST
+        slot.discount[cut] = 1.0
+        self._ended[...] = slot.step_type == LAST
+        for row in begun:
+            self._reset_row(int(row), self._index)
+        return {int(row): reason for row in cut}
+
     def _get_worlds(self) -> Any:
         return {
-            "name": self._env_name,
             "state": self._state.copy(),
             "steps": self._steps.copy(),
             "ended": self._ended.copy(),
@@ -185,8 +199,6 @@ class ClassicControlEnvironment(BufferedEnvironment):
         }
 
     def _set_worlds(self, worlds: Any) -> dict[int, str]:
-        if not isinstance(worlds, dict) or worlds["name"] != self._env_name:
-            raise NotResumableError(f"the saved state is not one of a batch of {self._env_name} on the vector backend")
         self._state[...] = worlds["state"]
         self._steps[...] = worlds["steps"]
         self._ended[...] = worlds["ended"]

@@ -20,9 +20,9 @@ from rein.envs.batch import batch_seeds
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import Fault, FaultPolicy
 from rein.envs.rows import cut_row
-from rein.envs.shared_block import FIRST, BatchSpaces
+from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces
 from rein.envs.single import close_quietly, row_seed
-from rein.envs.state import NotResumableError, capture, restore
+from rein.envs.state import capture, restore
 from rein.envs.vectorised.exactness import agrees_with_gymnasium
 
 __all__ = ["LocomotionEnvironment", "has_exact_locomotion"]
@@ -237,17 +237,29 @@ class LocomotionEnvironment(BufferedEnvironment):
             frames.append(world.render())
         return stacked_frames(frames, self._env_name)
 
+    @property
+    def _form(self) -> str:
+        return f"compiled {self._env_name}"
+
+    def _cut_worlds(self, reason: str) -> dict[int, str]:
+        slot = self._slots[self._index]
+        begun = np.flatnonzero(slot.step_type == FIRST)
+        cut = np.flatnonzero(slot.step_type == MID)
+        slot.step_type[cut] = LAST
+        slot.discount[cut] = 1.0
+        self._ended[...] = slot.step_type == LAST
+        for row in begun:
+            self._reset_row(int(row), self._index)
+        return {int(row): reason for row in cut}
+
     def _get_worlds(self) -> Any:
         return {
-            "name": self._env_name,
             "worlds": [capture(world) for world in self._worlds],
             "steps": self._steps.copy(),
             "ended": self._ended.copy(),
         }
 
     def _set_worlds(self, worlds: Any) -> dict[int, str]:
-        if not isinstance(worlds, dict) or worlds["name"] != self._env_name:
-            raise NotResumableError(f"the saved state is not one of a batch of {self._env_name} on the vector backend")
         for world, state in zip(self._worlds, worlds["worlds"], strict=True):
             world.reset(seed=0)
             restore(world, state)

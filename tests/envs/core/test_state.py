@@ -175,6 +175,43 @@ def test_native_vector_environments_are_cut_together(caplog):
         assert later.step(action).step_type.tolist() == [MID, MID]
 
 
+@pytest.mark.parametrize(("backend", "later"), [("vector", "sync"), ("sync", "vector"), ("vector", "process")])
+def test_a_state_of_another_form_cuts_the_episodes(backend, later, caplog):
+    action = torch.ones(3, dtype=torch.int64)
+    with create_environment("CartPole-v1", 3, backend=backend, seed=1) as original:
+        original.reset()
+        original.step(action)
+        state = original.get_state()
+    # One world has just begun, one runs, one has just terminated.
+    step_type = next(a for a in state["time_step"] if a.dtype == np.int32)
+    step_type[:] = (FIRST, MID, LAST)
+    with create_environment("CartPole-v1", 3, backend=later, seed=1) as other:
+        with caplog.at_level(logging.WARNING, logger="rein.envs"):
+            assert other.set_state(state).step_type.tolist() == [FIRST, LAST, LAST]
+        assert "saved as" in caplog.text
+        assert other.step(action).step_type.tolist() == [MID, FIRST, FIRST]
+
+
+def test_a_state_goes_through_a_checkpoint_file(tmp_path):
+    from rein.runtime.checkpoint import Checkpointer
+
+    generator = torch.Generator().manual_seed(0)
+    with create_environment("MiniGrid-DoorKey-5x5-v0", 2, backend="sync", seed=3) as original:
+        original.reset()
+        run(original, 20, generator)
+        checkpointer = Checkpointer(tmp_path)
+        checkpointer.save(1, {"environment": original.get_state()})
+        at = generator.get_state()
+        wanted = run(original, 30, generator)
+    state = checkpointer.load(1).components["environment"]
+    generator.set_state(at)
+    with create_environment("MiniGrid-DoorKey-5x5-v0", 2, backend="process", seed=4) as later:
+        later.set_state(state)
+        found = run(later, 30, generator)
+    for a, b in zip(nest.flatten(wanted), nest.flatten(found), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_a_state_of_another_shape_or_version_is_refused():
     with create_environment("CartPole-v1", 2, backend="sync", seed=1) as environment:
         environment.reset()
