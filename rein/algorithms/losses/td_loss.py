@@ -168,6 +168,11 @@ class TDQRLoss(TDLoss):
         self._error_function = td_error_loss_fn
         self._sum_over_quantiles = sum_over_quantiles
 
+    @property
+    def num_quantiles(self) -> int:
+        """Number N of quantiles."""
+        return self._num_quantiles
+
     def forward(self, info: Any, value: Tensor, target_value: Tensor) -> LossInfo:
         """The loss of every step.
 
