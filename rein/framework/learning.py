@@ -149,7 +149,10 @@ def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool
         return 0
     if config.whole_replay_buffer_training:
         whole = from_buffer(algorithm, buffer, *buffer.gather_all(ignore_earliest_frames=True))
-        trained = _train_in_passes(algorithm, whole, whole.step_type.shape[1])
+        steps = whole.step_type.shape[1]
+        # What is left over are the newest steps, whose successors are not known yet.
+        left_over = steps % min(config.mini_batch_length or steps, steps)
+        trained = _train_in_passes(algorithm, whole, steps - left_over)
         if config.clear_replay_buffer:
             buffer.clear()
         return trained
@@ -186,6 +189,8 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
     assert config is not None
     with timer("learn"):
         info = train_info(algorithm, batch)
+        if algorithm._train_info_spec is None:
+            algorithm._train_info_spec = extract_spec(info, from_dim=2)
         loss_info = algorithm.calc_loss(info)
         time_step = minibatch.time_major(batch.time_step)
         valid = valid_masks(time_step.step_type)

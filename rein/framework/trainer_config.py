@@ -224,6 +224,11 @@ class TrainerConfig:
                 f"unroll_length={self.unroll_length} cannot be cut into sequences of mini_batch_length={length}: make it "
                 "a multiple"
             )
+        if steps != self.unroll_length and self.mini_batch_length not in (None, 1):
+            raise ValueError(
+                f"unroll_length={self.unroll_length} gives rollouts of several lengths, which mini_batch_length={length} "
+                "does not always divide: make unroll_length an integer, or mini_batch_length 1"
+            )
         sequences = num_envs * steps // length
         if self.mini_batch_size is not None and self.mini_batch_size > sequences:
             raise ValueError(

@@ -152,6 +152,23 @@ def test_the_whole_buffer_without_clearing_keeps_the_step_before() -> None:
     assert alg.losses[1]["t"][:, 0].tolist() == [2, 3, 4, 5]
 
 
+def test_the_whole_buffer_is_cut_into_sequences_that_leave_out_the_newest_step() -> None:
+    settings = dict(whole_replay_buffer_training=True, clear_replay_buffer=False, num_updates_per_train_iter=1)
+    alg = make(OffPolicyRecorder, length=50, unroll_length=4, mini_batch_length=2, **settings)
+    alg.train_iter()
+    alg.train_iter()
+    assert sorted(column.tolist() for column in alg.losses[0]["t"].T) == [[0, 1], [2, 3]]
+    assert sorted(column.tolist() for column in alg.losses[1]["t"].T) == [[3, 4], [5, 6]]
+
+
+def test_specs_are_known_after_the_first_update() -> None:
+    alg = make(OffPolicyRecorder, unroll_length=4)
+    assert alg.train_info_spec is None
+    alg.train_iter()
+    assert alg.train_info_spec["t"] == TensorSpec(())
+    assert alg.processed_experience_spec is not None
+
+
 def test_a_fraction_of_a_step_is_made_up_for_later() -> None:
     alg = make(OnPolicyRecorder, unroll_length=1.5)
     lengths = []
@@ -174,6 +191,8 @@ def test_no_steps_beyond_the_budget() -> None:
 def test_impossible_minibatches_are_refused_before_training() -> None:
     with pytest.raises(ValueError, match="cannot be cut into sequences of mini_batch_length=3"):
         make(OffPolicyRecorder, unroll_length=4, mini_batch_length=3)
+    with pytest.raises(ValueError, match="gives rollouts of several lengths"):
+        make(OffPolicyRecorder, unroll_length=4.5, mini_batch_length=2)
     with pytest.raises(ValueError, match="more than the 4 sequences"):
         make(OffPolicyRecorder, unroll_length=4, mini_batch_length=1, mini_batch_size=5)
 
