@@ -114,7 +114,9 @@ class OrnsteinUhlenbeckNoise:
             if not isinstance(value, Scheduler) and not value >= 0.0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
 
-    def step(self, noise: Nest) -> Nest:
-        """The noise [B, ...] that follows `noise`."""
+    def step(self, noise: Nest, action: Nest) -> Nest:
+        """The noise [B, ...] that follows `noise`; `()` starts it at zero, shaped like `action`."""
+        if nest.is_empty(noise):
+            noise = nest.zeros_like(action)
         keep, stddev = 1.0 - self._damping(), self._stddev()
         return nest.map_structure(lambda x: x * keep + stddev * torch.randn_like(x), noise)

@@ -206,12 +206,8 @@ class DdpgAlgorithm(OffPolicyAlgorithm):
         return ["_target_actor_network", "_target_critic_networks"]
 
     def convert_train_state_to_predict_state(self, state: DdpgState) -> DdpgState:
-        """The state of the actor, with fresh noise."""
-        actor = state.actor._replace(critics=())
-        leaf = nest.flatten(state.actor.actor)
-        size = leaf[0].shape[0] if leaf else 1
-        noise = nest.map_structure(lambda spec: spec.zeros((size,)), self._actions.state_spec)
-        return DdpgState(actor=actor, noise=noise)
+        """The state of the actor; noise starts anew."""
+        return DdpgState(actor=state.actor._replace(critics=()))
 
     # Acting.
 
@@ -220,14 +216,14 @@ class DdpgAlgorithm(OffPolicyAlgorithm):
         action, actor_state = self._actor_network(inputs.observation, state.actor.actor)
         noise = state.noise
         if self._epsilon_greedy > 0.0:
-            noise = self._noise.step(noise)
+            noise = self._noise.step(noise, action)
             action = replace_rows(action, self._disturbed(action, noise), self._epsilon_greedy)
         return AlgStep(output=action, state=DdpgState(actor=DdpgActorState(actor=actor_state), noise=noise))
 
     def rollout_step(self, time_step: TimeStep, state: DdpgState) -> AlgStep:
         """mu(s) with noise, or with chance `rollout_random_action` a uniformly random action."""
         action, actor_state = self._actor_network(time_step.observation, state.actor.actor)
-        noise = self._noise.step(state.noise)
+        noise = self._noise.step(state.noise, action)
         action = self._disturbed(action, noise)
         random_action = self._rollout_random_action()
         if random_action > 0.0:

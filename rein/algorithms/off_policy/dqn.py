@@ -1,0 +1,244 @@
+"""Deep Q-learning (Mnih et al. 2013, arXiv:1312.5602) and double Q-learning (van Hasselt et al. 2016, arXiv:1509.06461).
+
+With Q_i the critics and Q'_i their slow copies:
+
+    learn:   y = r + gamma min_i Q'_i(s', a*),  minimise sum_i (y - Q_i(s, a))^2
+    DQN:     a* = argmax_a min_i Q'_i(s', a)                          (`target_net_target_action=True`)
+    double:  a* = argmax_a min_i Q_i(s', a)                           (`target_net_target_action=False`)
+    explore: argmax_a min_i Q_i(s, a), with chance epsilon a uniformly random action
+
+The papers have one critic, `num_critic_replicas=1`; with two or more the lowest counts, as in TD3. It is soft actor-critic
+for a discrete action without its entropy, which is why that is the base: networks, targets and critic losses are its own.
+
+What else is known under the name of Rainbow (Hessel et al. 2018) are options: `QNetwork(dueling=True)`;
+`QNetwork(noisy=True)` with `rollout_epsilon_greedy=0`; `QNetwork(num_quantiles=N)`, whose loss is `OneStepTDQRLoss` by
+default; n steps by `critic_loss_ctor=partial(TDLoss, td_lambda=1.0)` and `mini_batch_length=n + 1`;
+`calculate_priority=True` with `TrainerConfig.priority_replay`.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rein.algorithms.losses import OneStepTDQRLoss, TDQRLoss
+from rein.algorithms.off_policy.critics import sequence_priority
+from rein.algorithms.off_policy.one_transition import of_first_steps
+from rein.algorithms.off_policy.sac import SacAlgorithm
+from rein.algorithms.off_policy.sac_heads import Choose, Policy
+from rein.algorithms.off_policy.sac_structures import (
+    SacActionState,
+    SacCriticInfo,
+    SacCriticState,
+    SacInfo,
+    SacLossInfo,
+    SacState,
+)
+from rein.algorithms.off_policy.sequences import merge_steps, put_steps
+from rein.config import configurable
+from rein.data_structures import AlgStep, LossInfo, TimeStep
+from rein.envs import Environment
+from rein.framework.minibatch import time_major
+from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
+from rein.networks import Network, QNetwork
+from rein.ops.action_values import select_action_value
+from rein.runtime.schedules import Scheduler, as_scheduler
+from rein.specs import BoundedTensorSpec, TensorSpec
+
+
+@configurable
+class DqnAlgorithm(SacAlgorithm):
+    """Deep Q-learning and double Q-learning, for one discrete action."""
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: BoundedTensorSpec,
+        reward_spec: TensorSpec = TensorSpec(()),
+        q_network_cls: Callable[..., Network] = QNetwork,
+        q_optimizer: Any | None = None,
+        rollout_epsilon_greedy: float | Scheduler = 0.1,
+        target_net_target_action: bool = True,
+        num_critic_replicas: int = 2,
+        env: Environment | None = None,
+        config: TrainerConfig | None = None,
+        critic_loss_ctor: Callable[..., Any] | None = None,
+        checkpoint: str | None = None,
+        debug_summaries: bool = False,
+        name: str = "DqnAlgorithm",
+        reward_weights: Sequence[float] | None = None,
+        epsilon_greedy: float | None = None,
+        calculate_priority: bool = False,
+        target_update_tau: float = 0.05,
+        target_update_period: int = 1,
+        one_transition: bool = False,
+    ) -> None:
+        """Makes the algorithm.
+
+        Args:
+            observation_spec: specs of the observation.
+            action_spec: one discrete scalar action, counted from 0.
+            reward_spec: a scalar, or a vector for several rewards.
+            q_network_cls: called as `cls(input_tensor_spec=, action_spec=)`; gives the value of each action, or its
+                quantiles.
+            q_optimizer: of the critics; None leaves them to the parent.
+            rollout_epsilon_greedy: chance of a uniformly random action in a rollout step.
+            target_net_target_action: whether the target critics choose the target action; otherwise the critics do.
+            num_critic_replicas: critics; the lowest counts.
+            env: batched environment; for the root algorithm only.
+            config: settings of the run; for the root algorithm only.
+            critic_loss_ctor: called as `ctor(name=, debug_summaries=)` for each critic; None is `OneStepTDLoss`, or
+                `OneStepTDQRLoss` for quantiles.
+            checkpoint: ``"prefix@path"`` to load the parameters from.
+            debug_summaries: write more summaries.
+            name: name in summaries.
+            reward_weights: weights of a vector reward in the choice of actions; None sums.
+            epsilon_greedy: chance of a uniformly random action in evaluation; None takes it from the settings.
+            calculate_priority: give priorities for prioritized replay.
+            target_update_tau: how far targets move at each update of theirs; 1 copies.
+            target_update_period: gradient updates from one update of the targets to the next.
+            one_transition: average the loss over sequences of two steps, instead of over all of their steps, of which
+                every second has none.
+        """
+        if not isinstance(action_spec, BoundedTensorSpec) or not action_spec.is_discrete or action_spec.ndim != 0:
+            raise ValueError(
+                f"{name} needs one discrete scalar action, but action_spec is {action_spec}: merge several discrete actions "
+                "into one; use SacAlgorithm for continuous and mixed actions"
+            )
+        critic_loss_ctor = _quantile_loss(
+            q_network_cls(input_tensor_spec=observation_spec, action_spec=action_spec),
+            reward_spec,
+            critic_loss_ctor,
+            name,
+        )
+        super().__init__(
+            observation_spec=observation_spec,
+            action_spec=action_spec,
+            reward_spec=reward_spec,
+            q_network_cls=q_network_cls,
+            reward_weights=reward_weights,
+            epsilon_greedy=epsilon_greedy,
+            use_entropy_reward=False,
+            calculate_priority=calculate_priority,
+            num_critic_replicas=num_critic_replicas,
+            env=env,
+            config=config,
+            critic_loss_ctor=critic_loss_ctor,
+            target_update_tau=target_update_tau,
+            target_update_period=target_update_period,
+            critic_optimizer=q_optimizer,
+            checkpoint=checkpoint,
+            debug_summaries=debug_summaries,
+            name=name,
+            one_transition=one_transition,
+        )
+        self._log_alpha.requires_grad_(False)
+        self._num_actions = action_spec.num_values
+        self._rollout_epsilon_greedy = as_scheduler(rollout_epsilon_greedy)
+        self._target_net_target_action = target_net_target_action
+        self._has_quantiles = isinstance(self._critic_losses[0], TDQRLoss)
+
+    # Acting.
+
+    def predict_step(self, inputs: TimeStep, state: SacState) -> AlgStep:
+        """The best action, or with chance `epsilon_greedy` a random one."""
+        policy = self._pick(inputs, state.action, self._epsilon_greedy_choice(self._epsilon_greedy))
+        return AlgStep(output=policy.action, state=SacState(action=policy.state))
+
+    def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
+        """The best action, or with chance `rollout_epsilon_greedy` a random one."""
+        return self._pick(inputs, state, self._epsilon_greedy_choice(self._rollout_epsilon_greedy()))
+
+    def _epsilon_greedy_choice(self, epsilon: float) -> Choose:
+        def choose(distribution: Any) -> tuple[Tensor, Any]:
+            action = distribution.mode
+            if epsilon > 0.0:
+                is_random = torch.rand(action.shape, device=action.device) < epsilon
+                action = torch.where(is_random, torch.randint_like(action, self._num_actions), action)
+            return action, ()
+
+        return choose
+
+    # Learning.
+
+    def train_step(self, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
+        """Values of the stored actions and of the target actions, of steps [B, ...]."""
+        q, critic_state = self._q(self._critic_networks, inputs.observation, state.action.critic)
+        with torch.no_grad():
+            target, target_state = self._target(inputs.observation, q, state.critic.target_critics)
+        info = SacInfo(
+            reward=inputs.reward,
+            step_type=inputs.step_type,
+            discount=inputs.discount,
+            critic=SacCriticInfo(select_action_value(q, rollout_info.action), target),
+            discounted_return=rollout_info.discounted_return,
+        )
+        state = SacState(action=SacActionState(critic=critic_state), critic=SacCriticState(target_critics=target_state))
+        return AlgStep(state=state, info=info)
+
+    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SacInfo) -> SacInfo:
+        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses."""
+        length = inputs.step_type.shape[1]
+        self._check_length(length)
+        before_last, after_first = range(length - 1), range(1, length)
+        q, _ = self._q(self._critic_networks, merge_steps(inputs.observation, before_last), ())
+        critics = select_action_value(q, merge_steps(rollout_info.action, before_last))
+        with torch.no_grad():
+            next_observation = merge_steps(inputs.observation, after_first)
+            next_q: Any = ()
+            if not self._target_net_target_action:
+                next_q, _ = self._q(self._critic_networks, next_observation, ())
+            target, _ = self._target(next_observation, next_q, ())
+        reward, step_type, discount, discounted_return = time_major(
+            (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
+        )
+        return SacInfo(
+            reward=reward,
+            step_type=step_type,
+            discount=discount,
+            critic=SacCriticInfo(put_steps(critics, before_last, length), put_steps(target, after_first, length)),
+            discounted_return=discounted_return,
+        )
+
+    def _target(self, observation: Nest, q: Any, state: Nest) -> tuple[Tensor, Nest]:
+        """min_i Q'_i(s, a*), [B, ...]; `q` holds the outputs of the critics, for double Q-learning."""
+        target_q, state = self._q(self._target_critic_networks, observation, state)
+        lowest = self._minimum(target_q)
+        best = self._weighted(lowest if self._target_net_target_action else self._minimum(q)).argmax(-1)
+        return select_action_value(lowest.unsqueeze(1), best).squeeze(1), state
+
+    def calc_loss(self, info: SacInfo) -> LossInfo:
+        """The losses of all critics together, [T, B]."""
+        critic = self._critic_loss(info)
+        priority = sequence_priority(critic, info.step_type) if self._calculate_priority else ()
+        extra = SacLossInfo(critic=critic / self._num_critic_replicas)
+        loss = LossInfo(loss=critic, extra=extra, priority=priority)
+        return of_first_steps(loss, info.step_type) if self._one_transition else loss
+
+    # Values.
+
+    def _weighted(self, q: Tensor) -> Tensor:
+        """One number for each action: the mean of its quantiles, or the weighted sum of a vector reward."""
+        return q.mean(-1) if self._has_quantiles else super()._weighted(q)
+
+
+def _quantile_loss(
+    network: Network, reward_spec: TensorSpec, critic_loss_ctor: Callable[..., Any] | None, name: str
+) -> Callable[..., Any] | None:
+    """The loss that fits what the network gives: values [A], or quantiles [A, N] of each."""
+    shape = network.output_spec.shape
+    if len(shape) == 1:
+        if critic_loss_ctor is not None and isinstance(critic_loss_ctor(), TDQRLoss):
+            raise ValueError(
+                f"{name}: critic_loss_ctor compares quantiles, but the network gives none: set num_quantiles"
+            )
+        return critic_loss_ctor
+    if reward_spec.ndim:
+        raise ValueError(f"{name}: quantiles need a scalar reward, got {reward_spec}: weigh it into one number first")
+    ctor = partial(OneStepTDQRLoss, num_quantiles=shape[-1]) if critic_loss_ctor is None else critic_loss_ctor
+    if not isinstance(ctor(), TDQRLoss):
+        raise ValueError(f"{name}: the network gives quantiles: make critic_loss_ctor give a TDQRLoss, or leave it out")
+    return ctor
