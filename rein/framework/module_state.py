@@ -6,13 +6,10 @@ path that leads to it. Optimizer state is saved with the algorithm that owns the
 """
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    pass
 
 OPTIMIZERS = "_optimizers"
 
@@ -59,12 +56,13 @@ def restore(
         strict: raise if a key is missing or unexpected.
         skip_preloaded: leave algorithms alone that loaded a checkpoint of their own.
     """
-    unused = dict(state)
+    ignored = _ignored_prefixes(module)
+    unused = {key: value for key, value in state.items() if not key.startswith(ignored)}
     missing: list[str] = []
     errors: list[str] = []
     _restore(module, unused, missing, errors, "", set(), skip_preloaded)
-    ignored = _ignored_prefixes(module)
-    unexpected = [key for key in unused if not key.startswith(ignored)] if ignored else list(unused)
+    missing = [key for key in missing if not key.startswith(ignored)]
+    unexpected = list(unused)
     if errors:
         raise ValueError(f"cannot load the state of {type(module).__name__}: " + "; ".join(errors))
     if strict and (missing or unexpected):
