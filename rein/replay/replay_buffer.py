@@ -202,22 +202,23 @@ class ReplayBuffer(RingBuffer):
 
     # -- adding -------------------------------------------------------------------------------------------------------
 
-    def _add(self, leaves: Sequence[Tensor], env_ids: Tensor) -> None:
-        leaves = list(leaves)
-        for index, stack in self._stacks.items():
-            leaves[index] = stack.newest(leaves[index])
+    def _add(self, leaves: Sequence[Tensor], env_ids: Tensor, num: int) -> None:
+        if self._stacks:
+            leaves = list(leaves)
+            for index, stack in self._stacks.items():
+                leaves[index] = stack.newest(leaves[index])
         episodes = self._episodes
         if episodes is None:
-            super()._add(leaves, env_ids)
+            self._storage.write(leaves, env_ids, num)
         else:
             step_type = leaves[self._special["step_type"]]
-            discount = self._constant(env_ids.shape[0], 1.0)
+            discount = self._constant(num, 1.0)
             if "discount" in self._special:
                 discount = leaves[self._special["discount"]]
             num_finished = episodes.add(step_type, discount, env_ids)
             if self._record_episodic_return:
-                leaves.append(self._constant(env_ids.shape[0], self._default_return))
-            super()._add(leaves, env_ids)
+                leaves = [*leaves, self._constant(num, self._default_return)]
+            self._storage.write(leaves, env_ids, num)
             if num_finished and self._record_episodic_return:
                 fields = (self._special["reward"], self._special["discount"])
                 episodes.backfill_returns(step_type, discount, env_ids, fields, self._gamma, self._reward_clip)
@@ -240,7 +241,7 @@ class ReplayBuffer(RingBuffer):
         if not self.has_step_type:
             raise ValueError(f"{self._name} stores no step_type, so it knows no episodes")
         ids = self._check_env_ids(env_ids)
-        with self._guard:
+        with self._lock:
             ids = ids[self._current_size[ids] > 0]
             slots = (self._current_pos[ids] - 1) % self._max_length
             self._storage.view(self._special["step_type"])[ids, slots] = StepType.LAST
@@ -269,7 +270,7 @@ class ReplayBuffer(RingBuffer):
         """
         if batch_size < 1 or batch_length < 1:
             raise ValueError(f"cannot sample {batch_size} sequences of {batch_length} steps")
-        with self._guard:
+        with self._lock:
             env_ids, positions, weights = self._sample(batch_size, batch_length)
             result = self._read_all(env_ids, positions, batch_length)
             returns: Any = ()
@@ -287,10 +288,7 @@ class ReplayBuffer(RingBuffer):
         num_recent = recent_share(num, self._recent_data_ratio, self._recent_data_steps, total / self._num_envs)
         if self._priorities is not None:
             return self._sample_by_priority(num, length, starts, num_recent)
-        if num_recent:
-            steps = self._recent_data_steps
-            return *starts.sample_with_recent(num, total, length, num_recent, steps), ()
-        return *starts.sample(num, total, length), ()
+        return *starts.sample(num, total, length, num_recent, self._recent_data_steps), ()
 
     def _sample_by_priority(
         self, num: int, length: int, starts: UniformStarts, num_recent: int
@@ -300,7 +298,7 @@ class ReplayBuffer(RingBuffer):
         pieces = []
         if num_recent:
             draws = starts.draw_recent(num_recent, self._recent_data_steps)
-            env_ids, positions, _ = starts.locate(draws, length)
+            env_ids, positions = starts.locate(draws, length)
             pieces.append(env_ids * self._max_length + positions % self._max_length)
         if num > num_recent:
             is_stratified = not self._with_replacement
@@ -341,7 +339,7 @@ class ReplayBuffer(RingBuffer):
                 f"env_ids, positions and priorities have shapes {tuple(ids.shape)}, "
                 f"{tuple(steps.shape)} and {tuple(new.shape)}: give one dimension of one size"
             )
-        with self._guard:
+        with self._lock:
             kept.update(ids, steps, new)
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -361,7 +359,7 @@ class ReplayBuffer(RingBuffer):
         Raises:
             ValueError: if a position is not, or no longer, stored.
         """
-        with self._guard:
+        with self._lock:
             ids, steps, shape = self._check_steps(env_ids, positions)
             result = nest.map_structure(lambda n: self._read_named(n, ids, steps, shape), field_name)
         return self._to_default_device(result)
@@ -380,7 +378,7 @@ class ReplayBuffer(RingBuffer):
             Nest of tensors [num_environments, T, ...] from the oldest to the newest step, and a `BatchInfo` with
             `env_ids` and the `positions` of the oldest steps, [num_environments].
         """
-        with self._guard:
+        with self._lock:
             sizes = self._current_size.tolist()
             skipped = self._num_ignored if ignore_earliest_frames else 0
             if min(sizes) != max(sizes):
@@ -406,7 +404,7 @@ class ReplayBuffer(RingBuffer):
             int64 of the broadcast shape; 0 at the last step.
         """
         episodes = self._require_episodes()
-        with self._guard:
+        with self._lock:
             ids, steps, shape = self._check_steps(env_ids, pos)
             return self._to_default_device((episodes.end(ids, steps) - steps).reshape(shape))
 
@@ -422,7 +420,7 @@ class ReplayBuffer(RingBuffer):
             int64 of the broadcast shape.
         """
         episodes = self._require_episodes()
-        with self._guard:
+        with self._lock:
             ids, steps, shape = self._check_steps(env_ids, pos)
             return self._to_default_device(episodes.begin(ids, steps).reshape(shape))
 
@@ -443,7 +441,7 @@ class ReplayBuffer(RingBuffer):
         episodes = self._require_episodes()
         if "discount" not in self._special:
             raise ValueError(f"{self._name} stores no discount")
-        with self._guard:
+        with self._lock:
             ids, steps, shape = self._check_steps(env_ids, pos)
             return self._to_default_device(episodes.disc_0_begin(ids, steps).reshape(shape))
 
@@ -476,7 +474,7 @@ class ReplayBuffer(RingBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of all that is stored, as tensors, numbers and strings; empty slots are left out."""
-        with self._guard:
+        with self._lock:
             state = super().state_dict()
             if self._episodes is not None:
                 state["episodes"] = self._episodes.state.clone()

@@ -86,34 +86,30 @@ class RowStorage:
         """[num_envs, max_length, ...] view of field `index`; writing to it changes what is stored."""
         return self._views[index]
 
-    def write(self, batch: Sequence[Tensor], env_ids: Tensor, current_pos: Tensor, current_size: Tensor) -> None:
+    def attach(self, current_pos: Tensor, current_size: Tensor) -> None:
+        """Takes the tensors int64 [num_envs] that say where each environment is written next and how much is stored."""
+        self._pos, self._size = current_pos, current_size
+        ring = [self._table.ctypes.data, current_pos.data_ptr(), current_size.data_ptr()]
+        self._ring = np.array([*ring, self.max_length, self.num_envs], dtype=np.int64)
+        self._ring_at = self._ring.ctypes.data
+
+    def write(self, batch: Sequence[Tensor], env_ids: Tensor, num: int) -> None:
         """Stores one step per environment at its current position, and advances position and size.
 
         Args:
             batch: one contiguous tensor [B, ...] per field; fewer than fields leave the last fields as they are.
             env_ids: [B], distinct.
-            current_pos: [num_envs], changed in place.
-            current_size: [num_envs], changed in place.
+            num: B.
         """
         if self._loops is not None:
             sources = array("q", [tensor.data_ptr() for tensor in batch])
-            self._loops.write_rows(
-                self._table_at,
-                sources.buffer_info()[0],
-                len(batch),
-                env_ids.data_ptr(),
-                env_ids.shape[0],
-                self.max_length,
-                self.num_envs,
-                current_pos.data_ptr(),
-                current_size.data_ptr(),
-            )
+            self._loops.write_rows(self._ring_at, sources.buffer_info()[0], len(batch), env_ids.data_ptr(), num)
             return
-        slots = current_pos[env_ids] % self.max_length
+        slots = self._pos[env_ids] % self.max_length
         for view, tensor in zip(self._views, batch, strict=False):
             view[env_ids, slots] = tensor.detach()
-        current_pos[env_ids] += 1
-        current_size[env_ids] = (current_size[env_ids] + 1).clamp(max=self.max_length)
+        self._pos[env_ids] += 1
+        self._size[env_ids] = (self._size[env_ids] + 1).clamp(max=self.max_length)
 
     def read(
         self, indices: Sequence[int], env_ids: Tensor, positions: Tensor, length: int | None = None
@@ -209,9 +205,8 @@ class RowStorage:
             self.directory.mkdir(parents=True, exist_ok=True)
             return [self._map(None, (count, size)) for size in self.row_sizes]
         if self.is_shared:
-            return [
-                torch.zeros((count, size), dtype=torch.uint8, device="cpu").share_memory_() for size in self.row_sizes
-            ]  # type: ignore[no-untyped-call]
+            rows = [torch.zeros((count, size), dtype=torch.uint8, device="cpu") for size in self.row_sizes]
+            return [shared.share_memory_() for shared in rows]  # type: ignore[no-untyped-call]
         if self.device.type != "cpu":
             return [torch.zeros((count, size), dtype=torch.uint8, device=self.device) for size in self.row_sizes]
         return [_lazy_zeros(count, size) for size in self.row_sizes]
@@ -254,11 +249,21 @@ class RowStorage:
             ],
             dtype=np.int64,
         ).reshape(-1, 3)
-        self._table_at = self._table.ctypes.data
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        for name in ("_loops", "_views", "_table", "_table_at", "_tables", "_selections", "_mapped"):
+        for name in (
+            "_loops",
+            "_views",
+            "_table",
+            "_ring",
+            "_ring_at",
+            "_pos",
+            "_size",
+            "_tables",
+            "_selections",
+            "_mapped",
+        ):
             del state[name]
         if self.directory is not None:
             if not self.is_shared:

@@ -54,44 +54,26 @@ class UniformStarts:
     def draw(self, num: int, total: int) -> Tensor:
         """int64 [num]: numbers below `total`, sorted, without repetition as far as possible unless wanted."""
         device = self._pos.device
-        if not self._with_replacement and total <= 2 * num:
-            pieces = [torch.arange(total, device=device)] * (num // total)
-            rest = torch.randperm(total, generator=self._generator, device=device)[: num % total]
-            return _sort(torch.cat([*pieces, rest]))
-        return _sort(torch.randint(total, (num,), generator=self._generator, device=device))
+        if self._with_replacement:
+            return _sort(torch.randint(total, (num,), generator=self._generator, device=device))
+        if num <= total:
+            return self._draw_distinct(num, total)
+        all_of_them = [torch.arange(total, device=device)] * (num // total)
+        return _sort(torch.cat([*all_of_them, self._draw_distinct(num % total, total)]))
 
-    def replace_repeated(self, draws: Tensor, total: int) -> Tensor:
-        """`draws` with new numbers for those that repeat, sorted; `total` is well above their number.
-
-        Keeping what is distinct and drawing the rest anew until all are distinct gives every set of numbers the same
-        chance.
-        """
-        num = len(draws)
-        while len(distinct := torch.unique_consecutive(draws)) < num:
-            shape = (num - len(distinct),)
-            more = torch.randint(total, shape, generator=self._generator, device=draws.device)
-            draws = _sort(torch.cat([distinct, more]))
-        return draws
-
-    def sample(self, num: int, total: int, length: int) -> tuple[Tensor, Tensor]:
-        """Environment ids and positions, int64 [num], of drawn starts; `total` is what `count` returned."""
-        draws = self.draw(num, total)
-        env_ids, positions, num_repeated = self.locate(draws, length)
-        if num_repeated and not self._with_replacement and total > 2 * num:
-            env_ids, positions, _ = self.locate(self.replace_repeated(draws, total), length)
-        return env_ids, positions
-
-    def sample_with_recent(
-        self, num: int, total: int, length: int, num_recent: int, recent_steps: int
-    ) -> tuple[Tensor, Tensor]:
-        """Like `sample`, with `num_recent` of the starts from the `recent_steps` last ones per environment."""
-        recent = self.draw_recent(num_recent, recent_steps)
-        if num_recent == num:
-            return self.locate(recent, length)[:2]
-        draws = self.draw(num - num_recent, total)
-        if not self._with_replacement and total > 2 * len(draws):
-            draws = self.replace_repeated(draws, total)
-        return self.locate(_sort(torch.cat([recent, draws])), length)[:2]
+    def _draw_distinct(self, num: int, total: int) -> Tensor:
+        """int64 [num]: distinct numbers below `total`, sorted, every set of them equally likely (Floyd's method)."""
+        device = self._pos.device
+        uniform = torch.rand(num, dtype=torch.float64, generator=self._generator, device=device)
+        if self._loops is not None:
+            draws = torch.from_numpy(np.empty(num, np.int64))
+            self._loops.draw_distinct(uniform.data_ptr(), num, total, draws.data_ptr())
+            return draws
+        taken: set[int] = set()
+        for last, number in enumerate(uniform.tolist(), total - num):
+            drawn = min(int(number * (last + 1)), last)
+            taken.add(last if drawn in taken else drawn)
+        return torch.tensor(sorted(taken), dtype=torch.int64, device=device)
 
     def draw_recent(self, num: int, num_steps: int) -> Tensor:
         """int64 [num]: numbers of starts among the `num_steps` last ones of each environment, sorted.
@@ -99,29 +81,39 @@ class UniformStarts:
         To be called after `count`.
         """
         recent = self._counts.clamp(max=num_steps)
-        total = int(recent.sum())
-        draws = self.draw(num, total)
-        if not self._with_replacement and total > 2 * num:
-            draws = self.replace_repeated(draws, total)
+        draws = self.draw(num, int(recent.sum()))
         env_ids = torch.searchsorted(recent.cumsum(0), draws, right=True)
         skipped = (self._counts - recent).cumsum(0)
         return draws + skipped[env_ids]
 
-    def locate(self, draws: Tensor, length: int) -> tuple[Tensor, Tensor, int]:
-        """Environment ids and positions, int64 [num], of sorted draws, and how many draws equal the one before.
+    def sample(self, num: int, total: int, length: int, num_recent: int, recent_steps: int) -> tuple[Tensor, Tensor]:
+        """Environment ids and positions, int64 [num], of drawn starts.
 
-        To be called after `count`.
+        Args:
+            num: how many to draw.
+            total: what `count` returned.
+            length: steps per sequence.
+            num_recent: how many of them to draw from recent starts.
+            recent_steps: how many starts per environment are recent.
         """
+        if num_recent == 0:
+            return self.locate(self.draw(num, total), length)
+        draws = self.draw_recent(num_recent, recent_steps)
+        if num > num_recent:
+            draws = _sort(torch.cat([draws, self.draw(num - num_recent, total)]))
+        return self.locate(draws, length)
+
+    def locate(self, draws: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Environment ids and positions, int64 [num], of sorted draws; to be called after `count`."""
         if self._loops is None:
             ends = self._counts.cumsum(0)
             env_ids = torch.searchsorted(ends, draws, right=True)
             first = self._pos[env_ids] - length + 1 - self._counts[env_ids]
-            positions = first + draws - (ends - self._counts)[env_ids]
-            return env_ids, positions, int((draws[1:] == draws[:-1]).sum())
+            return env_ids, first + draws - (ends - self._counts)[env_ids]
         num = draws.shape[0]
         env_ids = torch.from_numpy(np.empty(num, np.int64))
         positions = torch.from_numpy(np.empty(num, np.int64))
-        num_repeated = self._loops.locate_starts(
+        self._loops.locate_starts(
             draws.data_ptr(),
             num,
             self._num_envs,
@@ -131,7 +123,7 @@ class UniformStarts:
             env_ids.data_ptr(),
             positions.data_ptr(),
         )
-        return env_ids, positions, num_repeated
+        return env_ids, positions
 
 
 def _sort(numbers: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from rein.replay.kernels.sampling import (
     BAD_PRIORITY,
     BAD_STEP,
     count_starts,
+    draw_distinct,
     locate_leaves,
     locate_starts,
     prioritize_new,
@@ -38,6 +39,7 @@ __all__ = [
     "backfill_returns",
     "compile_all",
     "count_starts",
+    "draw_distinct",
     "find_bad_env",
     "find_disc_0",
     "find_episode_begin",
@@ -61,6 +63,7 @@ __all__ = [
 
 _INTEGERS_OF: dict[Any, int] = {
     count_starts: 6,
+    draw_distinct: 4,
     find_bad_env: 4,
     find_disc_0: 7,
     find_episode_begin: 7,
@@ -77,7 +80,7 @@ _INTEGERS_OF: dict[Any, int] = {
     update_float32: 9,
     update_float64: 9,
     update_priorities: 16,
-    write_rows: 9,
+    write_rows: 5,
 }
 
 

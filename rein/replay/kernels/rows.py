@@ -116,11 +116,17 @@ def _read_field(field, batch, rows, low, high):
 
 
 @jit
-def write_rows(fields, batches, num_fields, env_ids, count, max_length, num_envs, current_pos, current_size):
-    """Copies one step per environment from batches [count, ...] to the next position of each, and advances it."""
-    table, sources = i64(fields, (num_fields, 3)), i64(batches, num_fields)
+def write_rows(ring, batches, num_fields, env_ids, count):
+    """Copies one step per environment from batches [count, ...] to the next position of each, and advances it.
+
+    `ring` is the address of those of the field table, of the positions and of the sizes, then the numbers of steps and
+    of environments: what never changes costs no argument.
+    """
+    fixed = i64(ring, 5)
+    max_length, num_envs = fixed[3], fixed[4]
+    table, sources = i64(fixed[0], (num_fields, 3)), i64(batches, num_fields)
     ids = i64(env_ids, count)
-    ends, sizes = i64(current_pos, num_envs), i64(current_size, num_envs)
+    ends, sizes = i64(fixed[1], num_envs), i64(fixed[2], num_envs)
     for index in range(count):
         env_id = ids[index]
         row = rows_of(env_id, ends[env_id], max_length)

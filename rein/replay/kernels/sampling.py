@@ -14,6 +14,7 @@ __all__ = [
     "BAD_PRIORITY",
     "BAD_STEP",
     "count_starts",
+    "draw_distinct",
     "locate_starts",
     "prioritize_new",
     "sample_leaves",
@@ -35,21 +36,71 @@ def count_starts(num_envs, current_pos, current_size, ignored, length, counts):
 
 
 @jit
+def draw_distinct(uniform, count, total, draws):
+    """Sorted distinct numbers below `total` from `count` uniform ones in [0, 1), every set equally likely.
+
+    Floyd's method: the i-th number is drawn from the first ``total - count + i + 1``; if it is taken, the last of them,
+    which cannot be, takes its place.
+    """
+    numbers, out = f64(uniform, count), i64(draws, count)
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    taken = np.full(size, -1, np.int64)
+    for index in range(count):
+        last = total - count + index
+        number = min(np.int64(numbers[index] * (last + 1)), last)
+        slot = number & (size - 1)
+        while taken[slot] != -1 and taken[slot] != number:
+            slot = (slot + 1) & (size - 1)
+        if taken[slot] == number:
+            number = last
+            slot = number & (size - 1)
+            while taken[slot] != -1:
+                slot = (slot + 1) & (size - 1)
+        taken[slot] = number
+        out[index] = number
+    _sort_spread(out, count, total)
+
+
+@inline
+def _sort_spread(numbers, count, total):
+    """Sorts numbers that are spread evenly below `total`: into as many buckets, then by insertion."""
+    starts = np.zeros(count + 1, np.int64)
+    copy = np.empty(count, np.int64)
+    scale = count / total
+    for index in range(count):
+        copy[index] = numbers[index]
+        starts[min(np.int64(copy[index] * scale), count - 1) + 1] += 1
+    for bucket in range(count):
+        starts[bucket + 1] += starts[bucket]
+    for index in range(count):
+        bucket = min(np.int64(copy[index] * scale), count - 1)
+        place = starts[bucket]
+        starts[bucket] += 1
+        numbers[place] = copy[index]
+    for index in range(1, count):
+        number = numbers[index]
+        place = index
+        while place > 0 and numbers[place - 1] > number:
+            numbers[place] = numbers[place - 1]
+            place -= 1
+        numbers[place] = number
+
+
+@jit
 def locate_starts(draws, count, num_envs, counts, current_pos, length, env_ids, positions):
-    """Environment and position of sorted numbers among all starts; returns how many equal the one before."""
+    """Environment and position of sorted numbers among all starts."""
     numbers, sizes, ends = i64(draws, count), i64(counts, num_envs), i64(current_pos, num_envs)
     ids, out = i64(env_ids, count), i64(positions, count)
-    env_id, before, repeated = 0, 0, 0
+    env_id, before = 0, 0
     for index in range(count):
         number = numbers[index]
-        if index > 0 and number == numbers[index - 1]:
-            repeated += 1
         while number - before >= sizes[env_id]:
             before += sizes[env_id]
             env_id += 1
         ids[index] = env_id
         out[index] = ends[env_id] - length + 1 - sizes[env_id] + number - before
-    return repeated
 
 
 @jit
