@@ -10,15 +10,24 @@ action of `row` is not valid.
 """
 
 import math
+from typing import Any
 
+import numba
 import numpy as np
-from numba import njit
 
 _MID = 1
 _LAST = 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def compiled(function: Any) -> Any:
+    """Compiles `function` when it is first called, and keeps the result on disk where there is a place for it."""
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # Neither the package's directory nor the user's cache can be written.
+        return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+@compiled
 def _finish(row, reward_now, terminated, steps, ended, max_steps, reward, discount, step_type):  # type: ignore[no-untyped-def]
     reward[row] = reward_now
     steps[row] += 1
@@ -28,7 +37,7 @@ def _finish(row, reward_now, terminated, steps, ended, max_steps, reward, discou
     step_type[row] = _LAST if done else _MID
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def step_cartpole(action, state, steps, ended, max_steps, observation, reward, discount, step_type, to_reset):  # type: ignore[no-untyped-def]
     """CartPole: Gymnasium's Euler integration of the cart and its pole."""
     gravity, masscart, masspole, length, force_mag, tau = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
@@ -64,7 +73,7 @@ def step_cartpole(action, state, steps, ended, max_steps, observation, reward, d
     return waiting
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def step_pendulum(action, state, steps, ended, max_steps, observation, reward, discount, step_type, to_reset):  # type: ignore[no-untyped-def]
     """Pendulum: the torque stays float32 until it meets the float64 state, as it does in numpy."""
     g, m, length, dt, max_speed = 10.0, 1.0, 1.0, 0.05, 8.0
@@ -97,7 +106,7 @@ def step_pendulum(action, state, steps, ended, max_steps, observation, reward, d
     return waiting
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def step_mountain_car(action, state, steps, ended, max_steps, observation, reward, discount, step_type, to_reset):  # type: ignore[no-untyped-def]
     """MountainCar with three discrete forces."""
     min_position, max_position, max_speed = -1.2, 0.6, 0.07
@@ -124,7 +133,7 @@ def step_mountain_car(action, state, steps, ended, max_steps, observation, rewar
     return waiting
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _acrobot_derivatives(theta1, theta2, dtheta1, dtheta2, torque, two):  # type: ignore[no-untyped-def]
     m1, m2, l1, lc1, lc2, i1, i2, g = 1.0, 1.0, 1.0, 0.5, 0.5, 1.0, 1.0, 9.8
     d1 = m1 * lc1**2 + m2 * (l1**2 + lc2**2 + 2 * l1 * lc2 * math.cos(theta2)) + i1 + i2
@@ -143,7 +152,7 @@ def _acrobot_derivatives(theta1, theta2, dtheta1, dtheta2, torque, two):  # type
     return dtheta1, dtheta2, ddtheta1, ddtheta2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _wrap_angle(x):  # type: ignore[no-untyped-def]
     around = np.pi - (-np.pi)
     while x > np.pi:
@@ -153,7 +162,7 @@ def _wrap_angle(x):  # type: ignore[no-untyped-def]
     return x
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def step_acrobot(action, state, steps, ended, max_steps, observation, reward, discount, step_type, to_reset):  # type: ignore[no-untyped-def]
     """Acrobot: one fourth-order Runge-Kutta step of the book's equations."""
     dt = 0.2 - 0
@@ -189,7 +198,7 @@ def step_acrobot(action, state, steps, ended, max_steps, observation, reward, di
     return waiting
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def finish_locomotion(  # type: ignore[no-untyped-def]
     action,
     before,
