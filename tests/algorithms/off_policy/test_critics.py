@@ -1,0 +1,87 @@
+"""What ensembles of critics share."""
+
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from rein.algorithms.losses import OneStepTDLoss
+from rein.algorithms.off_policy.critics import (
+    Critics,
+    action_gradient_loss,
+    pessimistic,
+    replicas_td_loss,
+    sequence_priority,
+    weighted_sum,
+)
+from rein.networks import CriticNetwork
+from rein.specs import BoundedTensorSpec, TensorSpec
+
+
+class Info(NamedTuple):
+    reward: torch.Tensor
+    step_type: torch.Tensor
+    discount: torch.Tensor
+
+
+def test_replicas_of_vector_rewards_have_a_dimension_of_their_own() -> None:
+    specs = (TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=1))
+    critics = Critics(CriticNetwork(specs, joint_fc_layer_params=(8,)), 2, TensorSpec((4,)))
+    values, state = critics((torch.randn(5, 3), torch.randn(5, 2)))
+    assert values.shape == (5, 2, 4) and state == ()
+    clone = critics.copy()
+    assert {n: p.shape for n, p in clone.named_parameters()} == {n: p.shape for n, p in critics.named_parameters()}
+
+
+def test_a_dimension_with_negative_weight_is_pessimistic_the_other_way() -> None:
+    values = torch.tensor([[[1.0, 1.0], [2.0, 3.0]]])
+    assert pessimistic(values, torch.tensor([1.0, -1.0])).tolist() == [[1.0, 3.0]]
+    assert pessimistic(values[..., 0], None).tolist() == [1.0]
+    assert pessimistic(values[:, :1], torch.tensor([1.0, -1.0])).tolist() == [[1.0, 1.0]]
+
+
+def test_the_actor_maximises_the_weighted_sum() -> None:
+    assert weighted_sum(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, -1.0])).tolist() == [-1.0]
+
+
+@pytest.mark.parametrize(("clipping", "expected"), [(None, -3.0), (0.0, -3.0), (1.5, -1.5)])
+def test_the_gradient_of_the_action_loss_is_minus_dq_da(clipping: float | None, expected: float) -> None:
+    weight = torch.tensor(1.0, requires_grad=True)
+    slope = torch.tensor(3.0, requires_grad=True)
+    action = {"a": (weight * torch.ones(2, 1))}
+    loss = action_gradient_loss((slope * action["a"]).squeeze(1), action, clipping)
+    loss.sum().backward()
+    assert weight.grad is not None and weight.grad.item() == pytest.approx(2 * expected)
+    assert slope.grad is None
+
+
+def test_losses_of_replicas_add_up_as_if_computed_one_by_one() -> None:
+    torch.manual_seed(0)
+    info = Info(torch.randn(3, 4), torch.tensor([[0, 1, 1, 2]] * 3), torch.ones(3, 4))
+    values, target = torch.randn(3, 4, 2), torch.randn(3, 4)
+    loss = OneStepTDLoss()
+    separate = sum(loss(info, values[:, :, i], target).loss for i in range(2))
+    assert torch.allclose(replicas_td_loss(loss, info, values, target), separate)
+
+
+def test_losses_of_replicas_of_vector_rewards() -> None:
+    torch.manual_seed(0)
+    info = Info(torch.randn(3, 4, 2), torch.ones(3, 4, dtype=torch.int32), torch.ones(3, 4))
+    values, target = torch.randn(3, 4, 5, 2), torch.randn(3, 4, 2)
+    loss = OneStepTDLoss(gamma=[0.9, 0.5])
+    separate = sum(loss(info, values[:, :, i], target).loss for i in range(5))
+    assert torch.allclose(replicas_td_loss(loss, info, values, target), separate)
+
+
+def test_priority_is_the_root_of_the_mean_over_steps_that_act() -> None:
+    loss = torch.tensor([[4.0, 9.0], [12.0, 100.0]])
+    step_type = torch.tensor([[1, 1], [1, 2]])
+    assert torch.allclose(sequence_priority(loss, step_type), torch.tensor([8.0, 9.0]).sqrt())
+
+
+def test_at_least_one_critic_is_needed() -> None:
+    specs = (TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=1))
+    with pytest.raises(ValueError, match="num_critic_replicas is 0"):
+        Critics(CriticNetwork(specs), 0, TensorSpec(()))
+    with pytest.raises(ValueError, match="scalars or vectors"):
+        Critics(CriticNetwork(specs), 1, TensorSpec((2, 2)))
