@@ -117,6 +117,7 @@ class ImageEncodingNetwork(Network):
                 use_bn=use_bn,
                 use_ln=use_ln,
                 kernel_initializer=kernel_initializer,
+                channels_last=not layers,
             )
             height, width = conv.output_size(height, width)
             layers.append(conv)
