@@ -159,8 +159,9 @@ class Trainer:
 
     def _evaluate(self, progress: Progress) -> None:
         if self._eval_env is None:
-            seed = self.run.spawn_seeds(1, "evaluation")[0]
-            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments, seed=seed)
+            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments)
+        # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
+        self._eval_env.seed(self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0])
         result = evaluate(self.algorithm, self._eval_env, self.config.num_eval_episodes)
         self._last_evaluation = result
         with summary.record_if(lambda: True, override=True):
