@@ -194,7 +194,15 @@ def group_bands(
     groups: dict[str, list[Curve]] = {}
     for run in runs:
         groups.setdefault(label_of(run), []).append(smooth(read_curve(run, metric, x_axis), window))
-    return [aggregate(label, curves) for label, curves in groups.items()]
+    short = distinct_labels(list(groups))
+    return [aggregate(short[label], curves) for label, curves in groups.items()]
+
+
+def distinct_labels(labels: Sequence[str]) -> dict[str, str]:
+    """For each label what it does not share with all others, or all of it where nothing else would be left."""
+    words = {label: label.split(" ") for label in labels}
+    shared = set.intersection(*(set(parts) for parts in words.values())) if len(words) > 1 else set()
+    return {label: " ".join(one for one in parts if one not in shared) or label for label, parts in words.items()}
 
 
 def final_score(run: RunDirectory) -> float | None:

@@ -154,7 +154,8 @@ class Sweep:
                             trial += 1
                         if not waiting:
                             break
-                        running.append(self._start(*waiting.pop(0)))
+                        job = self._start(*waiting.pop(0))
+                        running += [] if job is None else [job]
                     if not running:
                         break
                     time.sleep(_POLL_SECONDS)
@@ -192,8 +193,12 @@ class Sweep:
         self._note(event="trial", trial=trial, overrides=overrides)
         return [(trial, seed) for seed in self.plan.seeds]
 
-    def _start(self, trial: int, seed: int) -> _Job:
+    def _start(self, trial: int, seed: int) -> _Job | None:
+        """Starts a run, or goes on with it; None if it had finished without our noticing."""
         directory, is_begun = self._run_directory(trial, seed)
+        if is_begun and _is_finished(directory):
+            self._take_down(trial, seed, directory, "")
+            return None
         if is_begun:
             command = self._commands.resume(directory)
         else:
@@ -229,24 +234,25 @@ class Sweep:
         code = job.process.poll()
         if code is None:
             return False
-        key = (job.trial, job.seed)
-        score, why = None, ""
-        if code == 0 and RunDirectory.open(job.directory).record().get("status") == "finished":
-            score = final_score(RunDirectory.open(job.directory))
-            why = "" if score is not None else "it finished without a return: let it evaluate, or train longer"
-        else:
-            why = f"ended with code {code}: {_last_line(job.log)}"
-        if score is not None:
-            self._scores[key] = score
-            self._failures.pop(key, None)
-            self._note(event="finished", trial=job.trial, seed=job.seed, score=score, directory=job.directory.name)
-            self._say(f"trial {job.trial} seed {job.seed}: {score:.4g}  {' '.join(self._points[job.trial])}")
-        else:
-            self._failures[key] = why
-            self._note(event="failed", trial=job.trial, seed=job.seed, why=why)
-            self._say(f"trial {job.trial} seed {job.seed} failed: {why}")
-        self._write_results()
+        has_finished = code == 0 and _is_finished(job.directory)
+        why = "" if has_finished else f"ended with code {code}: {_last_line(job.log)}"
+        self._take_down(job.trial, job.seed, job.directory, why)
         return True
+
+    def _take_down(self, trial: int, seed: int, directory: Path, why: str) -> None:
+        """Notes the score of a run, or why it has none."""
+        score = None if why else final_score(RunDirectory.open(directory))
+        if score is not None:
+            self._scores[trial, seed] = score
+            self._failures.pop((trial, seed), None)
+            self._note(event="finished", trial=trial, seed=seed, score=score, directory=directory.name)
+            self._say(f"trial {trial} seed {seed}: {score:.4g}  {' '.join(self._points[trial])}")
+        else:
+            why = why or "it finished without a return: let it evaluate, or train longer"
+            self._failures[trial, seed] = why
+            self._note(event="failed", trial=trial, seed=seed, why=why)
+            self._say(f"trial {trial} seed {seed} failed: {why}")
+        self._write_results()
 
     def _tell_finished(self) -> None:
         for trial in self._points:
@@ -281,7 +287,11 @@ class Sweep:
     def _replay(self) -> None:
         """Takes up what the journal tells; a line cut short by a crash is left out."""
         journal = self.directory / "journal.jsonl"
-        for line in journal.read_text().splitlines() if journal.exists() else ():
+        text = journal.read_text() if journal.exists() else ""
+        if text and not text.endswith("\n"):
+            with journal.open("a") as file:
+                file.write("\n")
+        for line in text.splitlines():
             try:
                 event = json.loads(line)
             except json.JSONDecodeError:
@@ -309,6 +319,10 @@ class Sweep:
     def _say(self, line: str) -> None:
         if self._output is not None:
             print(line, file=self._output, flush=True)
+
+
+def _is_finished(directory: Path) -> bool:
+    return (directory / "run.json").exists() and RunDirectory.open(directory).record().get("status") == "finished"
 
 
 def _last_line(log: Path) -> str:

@@ -1,0 +1,192 @@
+"""Every command at work, on trainings of a few iterations."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rein.cli import main
+from rein.runtime.checkpoint import Checkpointer
+from rein.training.run_directory import RunDirectory
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*map(str, words), "--json"]) == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def test_train_leaves_a_complete_run(finished_run: Path) -> None:
+    run = RunDirectory.open(finished_run)
+    record = run.record()
+    assert record["status"] == "finished"
+    assert record["name"] == "ppo_cartpole"
+    assert (record["seed"], record["env"], record["algorithm"]) == (1, "CartPole-v1", "PPOAlgorithm")
+    assert record["command"].startswith("rein train ppo_cartpole TrainerConfig.num_env_steps=512")
+    assert record["env_steps"] >= 512
+    for path in ("config/operative.py", "config/conf/ppo_cartpole.py", "summaries/scalars.jsonl", "report.html"):
+        assert (finished_run / path).stat().st_size > 0
+    assert run.read_evaluations()[-1]["episodes"] == 2
+
+
+def test_train_prints_json_only(
+    tiny: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = run_json(capsys, "train", *tiny)
+    second = run_json(capsys, "train", *tiny)
+    assert [first["directory"], second["directory"]] == ["runs/ppo_cartpole-0-1", "runs/ppo_cartpole-0-2"]
+    assert first["status"] == "finished"
+    assert first["evaluation"]["episodes"] == 2
+    assert first["evaluation"]["returns"] == second["evaluation"]["returns"]
+
+
+def test_train_an_algorithm_on_an_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["TrainerConfig.num_env_steps=64", "TrainerConfig.unroll_length=8", "TrainerConfig.evaluate=False"]
+    words = ["train", "--algorithm", "ppo", "--env", "Acrobot-v1", *settings, "TrainerConfig.mini_batch_size=16"]
+    data = run_json(capsys, *words, "--dir", tmp_path / "run")
+    assert data["evaluation"] is None
+    assert RunDirectory.open(tmp_path / "run").record()["env"] == "Acrobot-v1"
+
+
+def test_train_never_touches_another_run(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+    assert main(["train", "ppo_cartpole", "--dir", str(finished_run)]) == 2
+    assert "holds another run" in capsys.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
+
+
+def test_evaluate(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "evaluate", finished_run, "--episodes", "12", "--level", "0.9")
+    assert data["episodes"] == len(data["returns"]) == 12
+    low, high = data["interval"]
+    assert low <= data["mean_return"] <= high
+    assert data["mean_return"] == pytest.approx(np.mean(data["returns"]))
+    again = run_json(capsys, "evaluate", finished_run, "--episodes", "12")
+    other = run_json(capsys, "evaluate", finished_run, "--episodes", "12", "--seed", "5")
+    assert again["returns"] == data["returns"]
+    assert other["returns"] != data["returns"]
+    assert main(["evaluate", str(finished_run), "--episodes", "0"]) == 2
+
+
+def test_play_records_a_video(finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "play", finished_run, "--output", tmp_path / "a.gif", "--every", "3", "--scale", "4")
+    assert (tmp_path / "a.gif").read_bytes().startswith(b"GIF89a")
+    assert data["frames"] >= 3
+    assert main(["play", str(finished_run), "--output", str(tmp_path / "a.avi")]) == 2
+    assert main(["play", str(finished_run), "--window", "--output", str(tmp_path / "a.mp4")]) == 2
+
+
+def test_plot_and_its_metrics(finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = run_json(capsys, "plot", finished_run, "--metrics")["metrics"]
+    assert {"Metrics/AverageReturn", "Evaluation/AverageReturn"} <= set(metrics)
+    data = run_json(capsys, "plot", finished_run.parent, "--x", "iterations", "--output", tmp_path / "a.html")
+    assert data["groups"][0]["runs"] == 1
+    assert "<svg" in (tmp_path / "a.html").read_text()
+    assert main(["plot", str(finished_run), "--metric", "nothing"]) == 2
+
+
+def test_report(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(run_json(capsys, "report", finished_run)["report"])
+    assert "<svg" in path.read_text()
+
+
+def test_show_a_run_and_a_conf(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    of_run = run_json(capsys, "show", finished_run)
+    of_conf = run_json(capsys, "show", "ppo_cartpole", "hidden_layers=(8,)")
+    assert of_run["parameters"] == 9155
+    assert of_conf["parameters"] == (4 * 8 + 8 + 8 * 2 + 2) + (4 * 8 + 8 + 8 + 1)
+    assert sum(layer["parameters"] for layer in of_conf["layers"]) == of_conf["parameters"]
+    assert [one["num_elements"] for one in of_conf["optimizers"]] == [of_conf["parameters"]]
+    assert of_conf["not_optimized"] == []
+    assert "num_env_steps': 512" in of_run["config"]
+    capsys.readouterr()
+    assert main(["show", "ppo_cartpole"]) == 0
+    text = capsys.readouterr().out
+    assert "9,155 parameters" in text
+    assert "Adam" in text
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "list")
+    assert "ppo" in [one["name"] for one in data["algorithms"]]
+    assert "ppo_cartpole" in [one["name"] for one in data["zoo"]]
+    assert any("CartPole-v1" in suite["ids"] for suite in data["envs"])
+    assert main(["list", "zoo"]) == 0
+    assert "ppo_cartpole" in capsys.readouterr().out
+
+
+def test_resume_goes_on_and_a_finished_run_can_be_extended(
+    tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run_json(capsys, "train", *tiny, "--dir", run)
+    assert main(["resume", str(run)]) == 2
+    assert "has finished: give --env-steps" in capsys.readouterr().err
+    assert main(["resume", str(run), "--env-steps", "100"]) == 2
+    assert "ask for more than that" in capsys.readouterr().err
+    assert RunDirectory.open(run).record()["status"] == "finished"
+    data = run_json(capsys, "resume", run, "--env-steps", "1024")
+    assert data["env_steps"] >= 1024
+    assert data["status"] == "finished"
+
+
+def test_a_stopped_and_resumed_run_equals_one_that_never_stopped(
+    tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*(word for word in tiny if "num_env_steps" not in word), "TrainerConfig.num_env_steps=1500"]
+    whole = run_json(capsys, "train", *words, "--dir", tmp_path / "whole")
+    main(["train", *words, "--dir", str(tmp_path / "cut")])
+    checkpoints = Checkpointer(tmp_path / "cut/checkpoints")
+    steps = checkpoints.steps()
+    assert len(steps) > 1
+    checkpoints.set_aside(steps[-1])
+    RunDirectory.open(tmp_path / "cut").update(status="stopped")
+    data = run_json(capsys, "resume", tmp_path / "cut")
+    assert data["evaluation"]["returns"] == whole["evaluation"]["returns"]
+    assert data["iterations"] == whole["iterations"]
+    first, second = (Checkpointer(tmp_path / name / "checkpoints").load() for name in ("whole", "cut"))
+    parameters = {name: one for name, one in first.components["alg"].items() if isinstance(one, torch.Tensor)}
+    assert parameters
+    for name, one in parameters.items():
+        assert torch.equal(one, second.components["alg"][name]), name
+
+
+def test_a_stop_signal_finishes_the_iteration_and_exits_with_zero(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "rein.cli", "train", "ppo_cartpole", "TrainerConfig.num_env_steps=10000000"]
+    process = subprocess.Popen(
+        [*command, "TrainerConfig.evaluate=False", "--dir", str(run)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    scalars = run / "summaries/scalars.jsonl"
+    while not (scalars.exists() and scalars.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "stopped by SIGTERM and saved; go on with: rein resume" in output
+    assert RunDirectory.open(run).record()["status"] == "stopped"
+    assert Checkpointer(run / "checkpoints").latest_step() is not None
+
+
+def test_sweep(tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*tiny, "--vary", "learning_rate=[1e-3]", "--seeds", "2", "--jobs", "2", "--dir", tmp_path / "sweep"]
+    data = run_json(capsys, "sweep", *words)
+    assert data["failures"] == []
+    assert [sorted(trial["scores"]) for trial in data["trials"]] == [["0", "1"]]
+    assert run_json(capsys, "sweep", "--continue", tmp_path / "sweep") == data
+    plot = run_json(capsys, "plot", tmp_path / "sweep", "--output", tmp_path / "sweep.svg")
+    assert [group["runs"] for group in plot["groups"]] == [2]

@@ -1,0 +1,32 @@
+"""The table of configurables, found in the source, against the source read properly."""
+
+import ast
+from pathlib import Path
+
+import rein
+from rein.config import Configs, config, get_config_value, use_configs
+from rein.training.configurable_names import configurable_names, install_name_resolver
+
+
+def test_the_table_has_exactly_the_decorated_definitions() -> None:
+    root = Path(rein.__file__).parent
+    expected = set()
+    for path in root.rglob("*.py"):
+        relative = path.relative_to(root)
+        if relative.parts[0] in ("zoo", "cli"):
+            continue
+        module = ".".join(["rein", *relative.with_suffix("").parts]).removesuffix(".__init__")
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+                if any(isinstance(name, ast.Name) and name.id == "configurable" for name in names):
+                    expected.add(f"{module}.{node.name}")
+    assert set(configurable_names()) == expected
+    assert len(expected) > 50
+
+
+def test_a_conf_needs_no_imports() -> None:
+    install_name_resolver()
+    with use_configs(Configs()):
+        config("ppo_loss.PPOLoss", gamma=0.5)
+        assert get_config_value("PPOLoss.gamma") == 0.5
