@@ -5,8 +5,9 @@ import functools
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rein.envs import BatchEnvironment, ProcessEnvironment, ThreadEnvironment, VectorEnvironment, create_environment
@@ -65,6 +66,43 @@ def test_vector_environments_of_every_autoreset_mode_show_the_same_episodes(worl
     wanted = expected(0.0 if terminates else 1.0)
     # Extra resets count as episodes of the world, so the number of the episode is not compared.
     assert [without_episode(row) for row in found] == [without_episode(row) for row in wanted]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_gymnasiums_processes_show_the_same_episodes(worlds, mode):
+    make = functools.partial(worlds.CountingEnv, 3)
+    vector_env = AsyncVectorEnv([make] * 2, autoreset_mode=mode, context="forkserver")
+    with VectorEnvironment(vector_env, seed=0) as environment:
+        found = rollout(environment, 8)
+    assert [without_episode(row) for row in found] == [without_episode(row) for row in expected(0.0)]
+
+
+def test_nested_observations_of_vector_environments_end_rightly(worlds):
+    class Nested(worlds.CountingEnv):
+        def __init__(self):
+            super().__init__(length=2)
+            part = self.observation_space
+            self.observation_space = spaces.Dict({"b": spaces.Tuple([part, spaces.Discrete(9)]), "a": part})
+
+        def nest(self, observation):
+            return {"b": (observation, int(observation[1])), "a": observation}
+
+        def reset(self, *, seed=None, options=None):
+            observation, info = super().reset(seed=seed)
+            return self.nest(observation), info
+
+        def step(self, action):
+            observation, *rest = super().step(action)
+            return self.nest(observation), *rest
+
+    for mode in AutoresetMode:
+        with VectorEnvironment(SyncVectorEnv([Nested] * 2, autoreset_mode=mode), seed=0) as environment:
+            seen = [environment.reset().observation["b"][1].tolist()]
+            for _ in range(5):
+                step = environment.step(torch.zeros(2, dtype=torch.int64))
+                assert step.observation["a"][:, 1].tolist() == step.observation["b"][1].tolist()
+                seen.append(step.observation["b"][1].tolist())
+        assert seen == [[0, 0], [1, 1], [2, 2], [0, 0], [1, 1], [2, 2]], mode
 
 
 def without_episode(row):

@@ -188,3 +188,25 @@ def test_a_function_that_cannot_travel_to_a_worker_is_named(worlds):
 
     with pytest.raises(TypeError, match=r"locked cannot be sent to worker processes .*backend='sync'"):
         ProcessEnvironment(EnvFactory(locked), 2)
+
+
+def test_after_an_interrupted_step_a_reset_gives_a_defined_state_again(worlds, monkeypatch):
+    factory = EnvFactory(functools.partial(worlds.CountingEnv, 3))
+    action = torch.zeros(4, dtype=torch.int64)
+    with ProcessEnvironment(factory, 4, seed=0, num_workers=2) as environment:
+        environment.reset()
+        environment.step(action)
+
+        def interrupted(timeout):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(environment._workers[0], "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                environment.step(action)
+        with pytest.raises(RuntimeError, match="reset"):
+            environment.step(action)
+        table = run(environment, 4)
+        assert environment.fault_counts.sum() == 0
+    assert [kinds for kinds, _ in table] == [[kind] * 4 for kind in (FIRST, MID, MID, LAST, FIRST)]
+    assert [counts for _, counts in table] == [[count] * 4 for count in (0.0, 1.0, 2.0, 3.0, 0.0)]
