@@ -172,8 +172,21 @@ class PPGAlgorithm(OffPolicyAlgorithm):
         self._waiting: list[Experience] = []
         self._iterations = 0
         if aux_options.enabled and config is not None:
+            self._check_auxiliary(config)
             optimizer = aux_optimizer if aux_optimizer is not None else _copy_of(policy_optimizer)
             self._aux_phase = AuxiliaryPhase(network, aux_options, config, beta_clone, optimizer)
+
+    def _check_auxiliary(self, config: TrainerConfig) -> None:
+        if self._loss.compute_advantages_internally:
+            raise ValueError(
+                f"{self.name}: the auxiliary phase learns from returns that are computed beforehand: set "
+                "compute_advantages_internally=False"
+            )
+        if not config.trains_on_fresh_rollouts:
+            raise ValueError(
+                f"{self.name} keeps each rollout once for its auxiliary phase: set whole_replay_buffer_training=True and "
+                "clear_replay_buffer=True"
+            )
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
         return ["_aux_phase"]

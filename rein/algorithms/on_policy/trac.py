@@ -122,6 +122,15 @@ class TracAlgorithm(RLAlgorithm):
         super().set_path(path)
         self._ac_algorithm.set_path(f"{path}.ac" if path else "ac")
 
+    @property
+    def reward_weights(self) -> Tensor | None:
+        """Those of the actor-critic."""
+        return self._ac_algorithm.reward_weights
+
+    def set_reward_weights(self, reward_weights: Tensor) -> None:
+        """Changes those of the actor-critic."""
+        self._ac_algorithm.set_reward_weights(reward_weights)
+
     # Acting.
 
     def predict_step(self, inputs: TimeStep, state: Nest) -> AlgStep:

@@ -191,7 +191,7 @@ class TestQuantiles:
         info = segment([0, 0], discount=[1, 1])
         value, target_value = column([[0.0, 4.0], [0, 0]]), column([[0, 0], [2.0, 6.0]])
         loss = TDQRLoss(num_quantiles=2, gamma=1.0, td_error_loss_fn=lambda e: e.abs(), td_lambda=0.0)
-        # Levels 0.25 and 0.75. Errors of quantile 0: 2, 6, both above: weight 0.25. Of quantile 4: -2 (weight 0.25), 2 (0.75).
+        # Levels 0.25, 0.75. Errors of quantile 0: 2, 6, both above: weight 0.25. Of quantile 4: -2 (0.25), 2 (0.75).
         first, second = 0.25 * (2 + 6) / 2, (0.25 * 2 + 0.75 * 2) / 2
         assert loss(info, value, target_value).loss[:, 0].tolist() == pytest.approx([(first + second) / 2, 0])
         summed = TDQRLoss(

@@ -20,7 +20,9 @@ from rein.training.evaluation import evaluate
 class ProportionalActor(Network):
     """The action is a weight times the observation."""
 
-    def __init__(self, input_tensor_spec: Any, action_spec: Any = None, weight: float = 0.5, name: str = "actor") -> None:
+    def __init__(
+        self, input_tensor_spec: Any, action_spec: Any = None, weight: float = 0.5, name: str = "actor"
+    ) -> None:
         super().__init__(input_tensor_spec, name=name)
         self.weight = nn.Parameter(torch.tensor(weight))
 
@@ -101,7 +103,9 @@ def update() -> Callable[..., Any]:
 def train_toy(tmp_path: Any) -> Callable[..., tuple[RLAlgorithm, float]]:
     """Trains on a toy world; returns the algorithm and its mean return in evaluation."""
 
-    def train(ctor: Any, env_name: str, iterations: int, num_envs: int = 4, **settings: Any) -> tuple[RLAlgorithm, float]:
+    def train(
+        ctor: Any, env_name: str, iterations: int, num_envs: int = 4, **settings: Any
+    ) -> tuple[RLAlgorithm, float]:
         env_kwargs = settings.pop("env_kwargs", None)
         episodes = settings.pop("episodes", 40)
         defaults = {
