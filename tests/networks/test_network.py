@@ -2,9 +2,13 @@
 
 import functools
 import inspect
+import itertools
+import re
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from rein import nest
@@ -21,6 +25,7 @@ from rein.networks import (
     reset_state,
     reset_state_at_first,
 )
+from rein.networks.input_check import InputCheck
 from rein.specs import TensorSpec
 
 VECTOR = TensorSpec((3,))
@@ -203,6 +208,25 @@ def test_impossible_number_of_replicas_is_refused(n):
         mlp().make_parallel(n)
 
 
+def test_a_single_replica_has_its_own_parameters():
+    network = mlp()
+    parallel = ParallelNetwork([network])
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(parallel(x)[0][:, 0], network(x)[0])
+    torch.testing.assert_close(parallel.replica(0)(x)[0], network(x)[0])
+    assert not {id(p) for p in parallel.parameters()} & {id(p) for p in network.parameters()}
+    shared = mlp().singleton()
+    outer = EncodingNetwork(VECTOR, input_preprocessors=shared, fc_layer_params=(4,))
+    assert any(module is shared for module in outer.make_parallel(1).modules())
+
+
+def test_networks_of_different_classes_are_not_stacked():
+    with pytest.raises(TypeError, match="one class"):
+        ParallelNetwork([mlp(), LSTMEncodingNetwork(VECTOR)])
+    with pytest.raises(ValueError, match="at least one network"):
+        ParallelNetwork([])
+
+
 def test_hooks_are_called():
     network, calls = mlp(), []
     handle = network.register_forward_hook(lambda *_: calls.append("network"))
@@ -233,6 +257,56 @@ def test_state_is_reset_at_first_steps():
     got = reset_state(state, torch.tensor([False, True, False]), start)
     assert got[0].tolist() == [[1, 1], [5, 5], [1, 1]]
     assert got[1]["n"].tolist() == [1, 7, 1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_random_resets_equal_separate_sequences(data):
+    batch, time = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 6))
+    flags = data.draw(st.lists(st.booleans(), min_size=batch * time, max_size=batch * time))
+    is_first = torch.tensor(flags).reshape(batch, time)
+    torch.manual_seed(0)
+    network = LSTMEncodingNetwork(VECTOR, hidden_size=(4, 3))
+    x = torch.randn(batch, time, 3)
+    got, _ = network.unroll(x, (), is_first)
+    for b in range(batch):
+        starts = sorted({0, *is_first[b].nonzero().flatten().tolist()})
+        for begin, end in itertools.pairwise([*starts, time]):
+            alone, _ = network.unroll(x[b : b + 1, begin:end])
+            torch.testing.assert_close(got[b : b + 1, begin:end], alone, atol=1e-6, rtol=1e-5)
+
+
+spec_leaves = st.builds(
+    TensorSpec,
+    st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    st.sampled_from([torch.float32, torch.int64, torch.uint8]),
+)
+spec_nests = st.recursive(
+    spec_leaves,
+    lambda children: st.one_of(
+        st.lists(children, max_size=3),
+        st.lists(children, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from("abc"), children, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(spec_nests, st.integers(0, 5))
+def test_input_check_accepts_exactly_what_fits(spec, which):
+    check = InputCheck(spec, "net")
+    good = nest.map_structure(lambda s: s.zeros((2,)), spec)
+    check(good)
+    leaves = nest.flatten(good)
+    if leaves:
+        index = which % len(leaves)
+        leaves[index] = torch.cat([leaves[index].unsqueeze(-1)] * 4, -1)  # a last dimension no spec has
+        path = nest.flatten_with_paths(good)[index][0]
+        with pytest.raises(ValueError, match=re.escape(repr(path)) if path else "the input"):
+            check(nest.pack_sequence_as(good, leaves))
+    with pytest.raises(ValueError, match="not structured"):
+        check((good, "extra") if not isinstance(spec, tuple) else [good])
 
 
 def test_network_without_input_spec_says_how_to_get_specs():

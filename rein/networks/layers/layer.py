@@ -157,7 +157,8 @@ def stack_layers(layers: Sequence[nn.Module]) -> nn.Module:
         A module from [n, ..., *input_shape] to [n, ..., *output_shape].
     """
     first = layers[0]
-    if all(layer is first for layer in layers):
+    is_shared = len(layers) > 1 and all(layer is first for layer in layers)
+    if is_shared or getattr(first, "is_singleton", False):
         return first
     if isinstance(first, Layer):
         parallel = first.new_parallel(len(layers))
