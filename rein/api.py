@@ -28,7 +28,7 @@ from rein.config import Configs, fresh_configs, pre_config, save_config, use_con
 from rein.config.errors import SavedConfigError
 from rein.framework import RLAlgorithm
 from rein.nest import Nest
-from rein.runtime import get_default_device, set_default_device
+from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
 from rein.runtime.checkpoint import Checkpointer
 from rein.training.acting import Actor
 from rein.training.configurable_names import install_name_resolver
@@ -85,14 +85,16 @@ def make(
         # Worker processes would run a script that has no `if __name__ == "__main__":` again.
         given["create_environment.num_workers"] = 1
     temporary = TemporaryDirectory(prefix="rein-") if directory is None else None
-    run_directory = RunDirectory.create(temporary.name if temporary is not None else directory)  # type: ignore[arg-type]
-    with fresh_configs() as configs, _device(device):
+    path = temporary.name if temporary is not None else directory
+    random_numbers = RandomNumbers()
+    with fresh_configs() as configs, _device(device), random_numbers:
         install_name_resolver()
         pre_config(given, place="rein.make")
         configure(entry.path)
+        run_directory = RunDirectory.create(path)  # type: ignore[arg-type]
         changes = [f"{name}={value!r}" for name, value in sorted(given.items()) if name != "TrainerConfig.random_seed"]
         trainer = start_run(run_directory, entry.name, facts={"conf": str(entry.path), "overrides": changes})
-    return Agent(_policy_of(trainer, configs), trainer.directory, trainer, temporary)
+    return Agent(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
 
 
 def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoint: int | None = None) -> "Agent":
@@ -114,7 +116,7 @@ def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoi
                 "rein.load(path, env=...)"
             ) from error
         raise
-    return Agent(policy, directory, None, None, supply)
+    return Agent(policy, directory, None, None, RandomNumbers(), supply)
 
 
 class Agent:
@@ -129,12 +131,14 @@ class Agent:
         directory: RunDirectory,
         trainer: Trainer | None,
         temporary: "TemporaryDirectory[str] | None",
+        random_numbers: "RandomNumbers",
         supply: Mapping[str, Any] | None = None,
     ) -> None:
         self._policy = policy
         self._directory = directory
         self._trainer = trainer
         self._temporary = temporary
+        self._random_numbers = random_numbers
         self._supply = dict(supply or {})
         self._actor = _actor_of(policy)
         self._closer = None if trainer is None else weakref.finalize(self, trainer.close)
@@ -166,7 +170,7 @@ class Agent:
         if num_env_steps < 1:
             raise ValueError(f"num_env_steps is {num_env_steps}: give at least 1")
         trainer = self._require_trainer()
-        with use_configs(self._policy.configs):
+        with use_configs(self._policy.configs), self._random_numbers:
             extend_run(trainer, trainer.run.env_steps + num_env_steps)
             shown = _is_interactive() if progress is None else progress
             with open_display(trainer) if shown else nullcontext():
@@ -205,27 +209,29 @@ class Agent:
         """
         target = Path(path)
         if overwrite and (target / "run.json").exists():
-            RunDirectory.open(target)
-            replaced = TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent)
-            os.rename(target, Path(replaced.name) / "old")
-        else:
-            replaced = None
+            return self._replace(target)
         directory = RunDirectory.create(target)
         if self._trainer is not None:
-            self._trainer.save()
+            with self._random_numbers:
+                self._trainer.save()
         with use_configs(self._policy.configs):
             save_config(directory.config)
-        for name in ("evaluations.jsonl",):
-            if (self.directory / name).exists():
-                shutil.copy(self.directory / name, target / name)
+        if self._directory.evaluations.exists():
+            shutil.copy(self._directory.evaluations, directory.evaluations)
         if self._directory.summaries.exists():
             shutil.copytree(self._directory.summaries, directory.summaries)
         newest = self._newest_checkpoint()
         shutil.copytree(newest, directory.checkpoints / newest.name)
         shutil.copy(self.directory / "run.json", target / "run.json")
         directory.update(status="saved")
-        if replaced is not None:
-            replaced.cleanup()
+        return target
+
+    def _replace(self, target: Path) -> Path:
+        """Saves beside `target` and puts the result in its place, so that there is always a complete agent."""
+        with TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder:
+            self.save(Path(folder) / "new")
+            os.rename(target, Path(folder) / "old")
+            os.rename(Path(folder) / "new", target)
         return target
 
     def record_video(self, path: str | os.PathLike[str], num_episodes: int = 1, seed: int | None = None) -> Path:
@@ -272,12 +278,31 @@ class Agent:
             shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns("checkpoints", "videos"))
             shutil.copytree(newest, copy / "checkpoints" / newest.name)
             self._directory = RunDirectory.open(copy)
-            with fresh_configs() as configs:
+            with fresh_configs() as configs, self._random_numbers:
                 self._trainer = resume_run(self._directory, supply=self._supply)
             self._policy = _policy_of(self._trainer, configs)
             self._actor = _actor_of(self._policy)
             self._closer = weakref.finalize(self, self._trainer.close)
         return self._trainer
+
+
+class RandomNumbers:
+    """Random numbers of an agent's own: inside the block they go on where the last block ended, outside nothing changes."""
+
+    def __init__(self) -> None:
+        self._inside: dict[str, Any] | None = None
+        self._outside: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        self._outside = get_rng_state()
+        if self._inside is not None:
+            set_rng_state(self._inside)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inside = get_rng_state()
+        set_rng_state(self._outside)
 
 
 def _policy_of(trainer: Trainer, configs: Configs) -> Policy:

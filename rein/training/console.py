@@ -110,15 +110,15 @@ class RichDisplay:
         if now - self._refreshed_at < 0.1 and progress.fraction < 1.0:
             return
         self._refreshed_at = now
-        self._bar.update(
-            self._task,
-            completed=progress.fraction,
-            steps=f"{progress.env_steps:,} steps",
-            result=f"return {_number(mean_return(progress.metrics))}",
-            pace=f"{self._pace.steps_per_second:,.0f} steps/s",
-            eta=f"eta {_duration(self._pace.seconds_left(progress))}",
-            losses=_losses_text(self._losses),
-        )
+        fields = {
+            "steps": f"{progress.env_steps:,} steps",
+            "result": f"return {_number(mean_return(progress.metrics))}",
+            "pace": f"{self._pace.steps_per_second:,.0f} steps/s",
+            "eta": f"eta {_duration(self._pace.seconds_left(progress))}",
+        }
+        used = _bar_width(self._console) + len(" 100%") + sum(len(text) + 1 for text in fields.values()) + 1
+        losses = _losses_text(self._losses, self._console.width - used)
+        self._bar.update(self._task, completed=progress.fraction, losses=losses, **fields)
 
     def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
         """Prints the result above the bar."""
@@ -161,7 +161,7 @@ def _rich_display(stack: ExitStack, console: "Console", losses: LatestLosses) ->
     from rich.progress import Progress as ProgressBar
 
     columns = (
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=_bar_width(console)),
         TaskProgressColumn(),
         TextColumn("{task.fields[steps]}"),
         TextColumn("[bold]{task.fields[result]}"),
@@ -213,8 +213,19 @@ def _evaluation_text(progress: Progress, result: EvaluationResult) -> str:
     )
 
 
-def _losses_text(losses: LatestLosses) -> str:
-    return " ".join(f"{name} {value:.3g}" for name, value in list(losses.values.items())[:_MOST_LOSSES])
+def _bar_width(console: "Console") -> int:
+    return 24 if console.width >= 110 else 12
+
+
+def _losses_text(losses: LatestLosses, width: float = np.inf) -> str:
+    """The first losses, as many as fit into `width` characters."""
+    text = ""
+    for name, value in list(losses.values.items())[:_MOST_LOSSES]:
+        longer = f"{text} {name} {value:.3g}".strip()
+        if len(longer) > width:
+            break
+        text = longer
+    return text
 
 
 def _number(value: float | None) -> str:

@@ -1,0 +1,358 @@
+"""A run that is stopped and resumed is the run that never stopped: parameters, metrics, records, bit by bit."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from rein.algorithms.losses import PPOLoss
+from rein.algorithms.on_policy import ActorCriticAlgorithm, PPGAlgorithm, PPOAlgorithm, TracAlgorithm
+from rein.algorithms.on_policy.ppg import PPGAuxOptions
+from rein.config import config, fresh_configs
+from rein.data_structures import AlgStep, LossInfo, TimeStep
+from rein.framework import OffPolicyAlgorithm, RLAlgorithm, TrainerConfig
+from rein.nest import Nest
+from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, ValueRNNNetwork
+from rein.optimizers import Adam
+from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.schedules import LinearScheduler
+from rein.training import RunDirectory, Trainer
+from rein.transforms import ObservationNormalizer, RewardNormalizer
+
+
+class Drift(gym.Env[Any, Any]):
+    """A random walk with random ends: all that happens depends on the state of its generator."""
+
+    observation_space = gym.spaces.Box(-100, 100, (3,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.x = np.zeros(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.x = self.np_random.normal(size=3)
+        return self.x.astype(np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.x = self.x + self.np_random.normal(size=3) + (0.5 if action else -0.5)
+        chance = self.np_random.random()
+        return self.x.astype(np.float32), float(-np.abs(self.x).sum()), chance < 0.1, chance > 0.95, {}
+
+
+class QLearning(OffPolicyAlgorithm):
+    """The smallest algorithm with a replay buffer: one-step Q-learning with chance in rollout and training."""
+
+    def __init__(self, observation_spec: Any, action_spec: Any, reward_spec: Any, **kwargs: Any) -> None:
+        super().__init__(
+            observation_spec, action_spec, (), reward_spec=reward_spec, optimizer=Adam(lr=1e-2), name="Q", **kwargs
+        )
+        self.net = torch.nn.Linear(3, 2)
+
+    def predict_step(self, inputs: TimeStep, state: Nest) -> AlgStep:
+        return AlgStep(output=self.net(inputs.observation).argmax(-1))
+
+    def rollout_step(self, inputs: TimeStep, state: Nest) -> AlgStep:
+        action = torch.randint(2, inputs.step_type.shape)
+        return AlgStep(output=action, info={"action": action})
+
+    def train_step(self, inputs: TimeStep, state: Nest, rollout_info: Any) -> AlgStep:
+        value = self.net(inputs.observation + 0.01 * torch.randn_like(inputs.observation))
+        chosen = value.gather(-1, rollout_info["action"][:, None])[:, 0]
+        info = {"chosen": chosen, "best": value.max(-1).values, "reward": inputs.reward, "discount": inputs.discount}
+        return AlgStep(info=info)
+
+    def calc_loss(self, info: Any) -> LossInfo:
+        target = (info["reward"][1:] + 0.9 * info["discount"][1:] * info["best"][1:]).detach()
+        error = torch.cat([info["chosen"][:-1] - target, torch.zeros_like(target[:1])])
+        return LossInfo(loss=error.square(), priority=error.detach().abs().sum(0))
+
+
+Settings = dict[str, Any]
+FRESH: Settings = dict(unroll_length=6, mini_batch_length=3, mini_batch_size=2, num_updates_per_train_iter=2)
+REPLAY: Settings = dict(
+    unroll_length=2,
+    initial_collect_steps=8,
+    mini_batch_length=2,
+    mini_batch_size=8,
+    num_updates_per_train_iter=2,
+    whole_replay_buffer_training=False,
+    clear_replay_buffer=False,
+    replay_buffer_length=30,
+)
+
+
+def adam() -> Adam:
+    return Adam(lr=LinearScheduler("percent", ((0.0, 1e-2), (1.0, 1e-3))))
+
+
+def ppo(**arguments: Any) -> Callable[..., RLAlgorithm]:
+    return partial(PPOAlgorithm, loss_class=PPOLoss, optimizer=adam(), **arguments)
+
+
+def recurrent() -> Callable[..., RLAlgorithm]:
+    return ppo(
+        actor_network_ctor=partial(ActorDistributionRNNNetwork, lstm_hidden_size=8),
+        value_network_ctor=partial(ValueRNNNetwork, lstm_hidden_size=8),
+    )
+
+
+def ppg() -> Callable[..., RLAlgorithm]:
+    return partial(
+        PPGAlgorithm,
+        policy_optimizer=adam(),
+        aux_optimizer=Adam(lr=1e-2),
+        encoding_network_ctor=partial(EncodingNetwork, fc_layer_params=(8,)),
+        aux_options=PPGAuxOptions(interval=4, mini_batch_size=2, num_updates_per_train_iter=1),
+    )
+
+
+def trac() -> Callable[..., RLAlgorithm]:
+    return partial(TracAlgorithm, ac_algorithm_cls=partial(ActorCriticAlgorithm, optimizer=Adam(lr=1e-1)))
+
+
+NORMALIZED: Settings = dict(data_transformer_ctor=[ObservationNormalizer, RewardNormalizer])
+CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
+    "ppo": (ppo, FRESH),
+    "ppo_fraction": (ppo, dict(unroll_length=3.5, num_updates_per_train_iter=2)),
+    "ppo_normalized": (ppo, {**FRESH, **NORMALIZED}),
+    "ppo_recurrent": (recurrent, {**FRESH, "use_rollout_state": True}),
+    "ppo_from_a_buffer": (ppo, dict(unroll_length=6, num_updates_per_train_iter=2, clear_replay_buffer=False)),
+    "a2c": (lambda: partial(ActorCriticAlgorithm, optimizer=adam()), dict(unroll_length=5)),
+    "a2c_normalized": (lambda: partial(ActorCriticAlgorithm, optimizer=adam()), dict(unroll_length=5, **NORMALIZED)),
+    "ppg_with_waiting_data": (ppg, FRESH),
+    "trac": (trac, dict(unroll_length=5)),
+    "replay": (lambda: QLearning, REPLAY),
+    "replay_normalized": (lambda: QLearning, {**REPLAY, **NORMALIZED}),
+    "replay_prioritized": (lambda: QLearning, {**REPLAY, "priority_replay": True}),
+}
+
+
+def settings_of(name: str, iterations: int, **more: Any) -> Settings:
+    make, settings = CASES[name]
+    return dict(
+        algorithm_ctor=make(),
+        random_seed=3,
+        num_iterations=iterations,
+        evaluate=True,
+        eval_interval=2,
+        num_eval_episodes=3,
+        async_eval=False,
+        summary_interval=1,
+        **{**settings, **more},
+    )
+
+
+@pytest.fixture(autouse=True)
+def world() -> Iterator[None]:
+    with fresh_configs():
+        config("create_environment", env_name=Drift, num_parallel_environments=2, backend="sync")
+        yield
+
+
+def run(path: Path, settings: Settings, stop_after: int | None = None) -> Trainer:
+    """Trains in `path`, from its checkpoint if there is one, to the end or until `stop_after` iterations."""
+
+    class Stop:
+        def on_iteration(self, progress: Any) -> None:
+            if progress.iterations == stop_after:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        def on_evaluation(self, progress: Any, result: Any) -> None:
+            pass
+
+    if (path / "run.json").exists():
+        directory = RunDirectory.open(path)
+    else:
+        directory = RunDirectory.create(path)
+        directory.start()
+    trainer = Trainer(TrainerConfig(str(path), **settings), directory, [Stop()], tensorboard=False)
+    result = trainer.train()
+    assert result.stopped_by == (None if stop_after is None else "SIGTERM")
+    trainer.close()
+    return trainer
+
+
+def state_of(path: Path, step: int) -> dict[str, Any]:
+    components = Checkpointer(path / "checkpoints").load(step).components
+    components["trainer"] = {**components["trainer"], "seconds": 0.0}
+    return dict(components)
+
+
+def differences(a: Any, b: Any, path: str = "") -> list[str]:
+    """Paths at which two states differ."""
+    if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
+        return [] if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and torch.equal(a, b) else [path]
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return [] if np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f") else [path]
+    if isinstance(a, dict) and isinstance(b, dict):
+        found = [f"{path}/{key}" for key in a.keys() ^ b.keys()]
+        return found + [d for key in a.keys() & b.keys() for d in differences(a[key], b[key], f"{path}/{key}")]
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
+        return [d for i, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{path}/{i}")]
+    return [] if a == b else [path]
+
+
+def scalars_of(path: Path) -> list[Any]:
+    lines = (path / "summaries" / "scalars.jsonl").read_text().splitlines()
+    return sorted(json.dumps({k: v for k, v in json.loads(line).items() if k != "time"}) for line in lines)
+
+
+def evaluations_of(path: Path) -> list[Any]:
+    return [(e["iterations"], e["env_steps"], e["returns"]) for e in RunDirectory(path).read_evaluations()]
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_stopped_and_resumed_is_never_stopped(name: str, tmp_path: Path) -> None:
+    iterations = 11
+    through = run(tmp_path / "through", settings_of(name, iterations))
+    for stop_after in (2, 7):
+        run(tmp_path / "resumed", settings_of(name, iterations), stop_after=stop_after)
+        torch.manual_seed(stop_after)
+        np.random.seed(stop_after)
+        random.seed(stop_after)
+    resumed = run(tmp_path / "resumed", settings_of(name, iterations))
+    for (key, a), (_, b) in zip(
+        through.algorithm.named_parameters(), resumed.algorithm.named_parameters(), strict=True
+    ):
+        assert torch.equal(a, b), key
+    assert not differences(state_of(tmp_path / "through", iterations), state_of(tmp_path / "resumed", iterations))
+    assert through.algorithm.get_metrics().result() == resumed.algorithm.get_metrics().result()
+    assert evaluations_of(tmp_path / "through") == evaluations_of(tmp_path / "resumed")
+    assert scalars_of(tmp_path / "through") == scalars_of(tmp_path / "resumed")
+
+
+def test_what_a_preloaded_checkpoint_gave_is_trained_on_after_resuming(tmp_path: Path) -> None:
+    """A pretrained part is loaded when a run begins; a run that is resumed has trained it since."""
+    pretrained = run(tmp_path / "pretrained", settings_of("a2c", 2))
+    checkpoint = f"alg@{tmp_path}/pretrained/checkpoints/ckpt-2"
+
+    def settings() -> Settings:
+        algorithm = partial(ActorCriticAlgorithm, optimizer=adam(), checkpoint=checkpoint)
+        return settings_of("a2c", 6, algorithm_ctor=algorithm)
+
+    through = run(tmp_path / "through", settings())
+    run(tmp_path / "resumed", settings(), stop_after=3)
+    resumed = run(tmp_path / "resumed", settings())
+    parameters = zip(
+        through.algorithm.parameters(), resumed.algorithm.parameters(), pretrained.algorithm.parameters(), strict=True
+    )
+    for a, b, old in parameters:
+        assert torch.equal(a, b)
+        assert not torch.equal(a, old)
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import importlib.util
+spec = importlib.util.spec_from_file_location("resume_cases", {file!r})
+cases = importlib.util.module_from_spec(spec)
+sys.modules["resume_cases"] = cases
+spec.loader.exec_module(cases)
+from pathlib import Path
+with cases.fresh_configs():
+    cases.config("create_environment", env_name=cases.Drift, num_parallel_environments=2, backend="sync")
+    print("ready", flush=True)
+    trainer = cases.open_trainer(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    result = trainer.train()
+    trainer.close()
+    print("result", result.stopped_by, flush=True)
+"""
+
+
+def open_trainer(path: Path, name: str, iterations: int) -> Trainer:
+    """For the processes that are killed: checkpoints often, and goes on where the last one was."""
+    if (path / "run.json").exists():
+        directory = RunDirectory.open(path)
+    else:
+        directory = RunDirectory(path)
+        path.mkdir(exist_ok=True)
+        directory.start()
+    settings = settings_of(name, iterations, num_checkpoints=iterations // 5)
+    return Trainer(TrainerConfig(str(path), **settings), directory, tensorboard=False)
+
+
+class Child:
+    """A process that trains."""
+
+    def __init__(self, path: Path, name: str, iterations: int) -> None:
+        script = SCRIPT.format(folder=str(Path(__file__).parent), file=__file__)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, str(path), name, str(iterations)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def end(self) -> str:
+        out, err = self.process.communicate(timeout=120)
+        assert self.process.returncode == 0, err
+        return out
+
+
+def killed_and_resumed(tmp_path: Path, name: str, iterations: int, kills: int, seed: int) -> None:
+    path = tmp_path / "killed"
+    chance = random.Random(seed)
+    checkpointer = Checkpointer(path / "checkpoints")
+    done = 0
+    for _ in range(kills):
+        child = Child(path, name, iterations)
+        saved = checkpointer.latest_step()
+        deadline = time.monotonic() + 60
+        while checkpointer.latest_step() == saved and child.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 0.15))
+        done += child.process.poll() is None
+        child.process.kill()
+        child.process.wait()
+    assert done, "the runs ended before they could be killed: make them longer"
+    Child(path, name, iterations).end()
+    run(tmp_path / "through", settings_of(name, iterations, num_checkpoints=iterations // 5))
+    assert not differences(state_of(tmp_path / "through", iterations), state_of(path, iterations))
+    assert evaluations_of(tmp_path / "through") == evaluations_of(path)
+    assert scalars_of(tmp_path / "through") == scalars_of(path)
+
+
+@pytest.mark.parametrize("name", ["ppo_normalized"])
+def test_killed_at_any_moment_the_run_ends_as_if_undisturbed(name: str, tmp_path: Path) -> None:
+    killed_and_resumed(tmp_path, name, iterations=60, kills=2, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["ppo_recurrent", "a2c", "ppg_with_waiting_data", "replay", "replay_prioritized"])
+def test_killed_often(name: str, tmp_path: Path) -> None:
+    killed_and_resumed(tmp_path, name, iterations=200, kills=6, seed=1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_the_iteration_saves_and_exits_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    child = Child(path, "a2c", 10_000)
+    checkpointer = Checkpointer(path / "checkpoints")
+    scalars = path / "summaries" / "scalars.jsonl"
+    deadline = time.monotonic() + 60
+    while not (scalars.exists() and scalars.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.process.send_signal(number)
+    assert child.end().strip() == f"result {number.name}"
+    record = RunDirectory(path).record()
+    assert record["status"] == "stopped"
+    assert record["iterations"] == checkpointer.latest_step()
+    assert 0 < record["iterations"] < 10_000
