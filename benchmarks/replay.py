@@ -66,8 +66,6 @@ def rein_operations(work: Workload, by_priority: bool) -> Operations:
             reward=torch.from_numpy(work.reward),
             discount=torch.ones(NUM_ENVS),
             observation=observation,
-            prev_action=action,
-            env_id=torch.arange(NUM_ENVS),
         ),
         action=action,
     )

@@ -493,8 +493,8 @@ def _make_guard(tensors: Sequence[Tensor]) -> Any:
     try:
         from torch._C._dynamo.guards import TensorGuards
 
-        sizes = [list(tensor.shape) for tensor in tensors]
-        strides = [list(tensor.stride()) for tensor in tensors]
+        sizes: Any = [list(tensor.shape) for tensor in tensors]
+        strides: Any = [list(tensor.stride()) for tensor in tensors]
         return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
     except (ImportError, TypeError):
         return None
