@@ -52,7 +52,7 @@ from rein.networks.projection_networks import (
 from rein.networks.q_networks import QNetwork, QRNNNetwork
 from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
 from rein.networks.relu_mlp import ReluMLP
-from rein.networks.state import reset_state, reset_state_at_first
+from rein.networks.state import reset_state, reset_state_at_first, zero_state
 from rein.networks.transformer_networks import TransformerNetwork, TransformerState
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
@@ -114,4 +114,5 @@ __all__ = [
     "VmapParallelNetwork",
     "reset_state",
     "reset_state_at_first",
+    "zero_state",
 ]

@@ -15,7 +15,7 @@ from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.item_paths import get_item, item_paths, pack_items
 from rein.networks.layers.shaping import Lambda
-from rein.networks.network import Network, find_obstacle
+from rein.networks.network import Network
 
 Element = Network | nn.Module | Callable[[Nest], Nest]
 
@@ -65,7 +65,7 @@ class _Container(Network):
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: Tensor | None = None) -> tuple[Nest, Nest]:
         """Whole sequences, element by element; see `Network.unroll`."""
-        if find_obstacle(self) is not None:
+        if not self._is_agnostic():
             return super().unroll(inputs, state, is_first)
         return self._run(inputs, state, lambda m, x, s: _unroll(m, x, s, is_first))
 

@@ -123,6 +123,11 @@ class Network(nn.Module, metaclass=RecordsConstructorCall):
                     "network.copy(input_tensor_spec=...) before asking for its specs"
                 )
             self._found_specs = dry_run.find_specs(self, self._input_tensor_spec, self._given_state_spec)
+            self._is_agnostic()
+            # Those of the parts are found now too: a trial call inside a compiled graph is impossible.
+            for part in self.modules():
+                if isinstance(part, Network) and part._input_tensor_spec is not None:
+                    part._specs()
         return self._found_specs
 
     def get_initial_state(self, batch_size: int) -> Nest:
@@ -191,10 +196,13 @@ class Network(nn.Module, metaclass=RecordsConstructorCall):
             return self._unroll_stateless(inputs), state
         return self._unroll_steps(inputs, state, is_first)
 
-    def _unroll_stateless(self, inputs: Nest) -> Nest:
+    def _is_agnostic(self) -> bool:
         if self._found_agnostic is None:
             self._found_agnostic = find_obstacle(self) is None
-        if self._found_agnostic:
+        return self._found_agnostic
+
+    def _unroll_stateless(self, inputs: Nest) -> Nest:
+        if self._is_agnostic():
             return self(inputs)[0]
         sizes: list[torch.Size] = []
 

@@ -382,6 +382,30 @@ def test_parallel_unroll_equals_step_by_step(name):
     assert_close(last, state, 1e-5)
 
 
+@pytest.mark.parametrize("name", ["lstm", "gru", "critic_rnn"])
+def test_unroll_has_the_gradients_of_stepping(name):
+    network = build(name)
+    inputs = inputs_for(network.input_tensor_spec, BATCH, 4)
+    is_first = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]]).bool()
+    fused, _ = network.unroll(inputs, (), is_first)
+    fused.square().sum().backward()
+    expected = {key: parameter.grad.clone() for key, parameter in network.named_parameters()}
+    network.zero_grad()
+    stepped, _ = network._unroll_steps(inputs, (), is_first)
+    stepped.square().sum().backward()
+    for key, parameter in network.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[key], atol=1e-6, rtol=1e-4)
+
+
+def test_unroll_with_resets_is_traced_without_graph_breaks():
+    torch._dynamo.reset()
+    network = build("lstm")
+    assert network.is_rnn  # the specs are found before tracing
+    inputs, is_first = inputs_for(VECTOR, BATCH, 4), torch.tensor([[0, 0, 1, 0]] * BATCH).bool()
+    compiled = torch.compile(lambda x, first: network.unroll(x, (), first), fullgraph=True, backend="eager")
+    assert_close(compiled(inputs, is_first), network.unroll(inputs, (), is_first), 1e-5)
+
+
 QUICKLY_TRACED = ("mlp", "cnn", "nested", "lstm", "policy_mixed", "policy_sac", "critic", "q", "parallel")
 
 
