@@ -15,15 +15,18 @@ SPEC = {
 def test_actions_are_clipped_to_their_bounds() -> None:
     box = ContinuousActions(SPEC, "X")
     clipped = box.clip({"a": torch.tensor([[-5.0, 5.0]]), "b": torch.tensor([3.0])})
-    assert clipped["a"].tolist() == [[-1.0, 4.0]] and clipped["b"].tolist() == [2.0]
+    assert clipped["a"].tolist() == [[-1.0, 4.0]]
+    assert clipped["b"].tolist() == [2.0]
 
 
 def test_uniform_actions_fill_the_box() -> None:
     torch.manual_seed(0)
     action = ContinuousActions(SPEC, "X").uniform(2000)
-    assert action["a"].shape == (2000, 2) and action["b"].shape == (2000,)
+    assert action["a"].shape == (2000, 2)
+    assert action["b"].shape == (2000,)
     assert torch.allclose(action["a"].mean(0), torch.tensor([0.0, 2.0]), atol=0.1)
-    assert action["a"][:, 1].min() >= 0 and action["a"][:, 1].max() > 3.9
+    assert action["a"][:, 1].min() >= 0
+    assert action["a"][:, 1].max() > 3.9
 
 
 def test_normal_noise_is_a_share_of_half_of_the_range_and_is_cut_off() -> None:
@@ -39,8 +42,10 @@ def test_rows_are_replaced_together() -> None:
     zeros, ones = ({"a": f(1000, 2), "b": f(1000)} for f in (torch.zeros, torch.ones))
     mixed = replace_rows(zeros, ones, 0.3)
     assert mixed["b"].mean().item() == pytest.approx(0.3, abs=0.05)
-    assert torch.equal(mixed["a"][:, 0], mixed["b"]) and torch.equal(mixed["a"][:, 1], mixed["b"])
-    assert replace_rows(zeros, ones, 0.0) is zeros and replace_rows(zeros, ones, 1.0) is ones
+    assert torch.equal(mixed["a"][:, 0], mixed["b"])
+    assert torch.equal(mixed["a"][:, 1], mixed["b"])
+    assert replace_rows(zeros, ones, 0.0) is zeros
+    assert replace_rows(zeros, ones, 1.0) is ones
 
 
 def test_the_process_keeps_its_share_and_settles_at_its_deviation() -> None:

@@ -28,7 +28,8 @@ def test_replicas_of_vector_rewards_have_a_dimension_of_their_own() -> None:
     specs = (TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=1))
     critics = Critics(CriticNetwork(specs, joint_fc_layer_params=(8,)), 2, TensorSpec((4,)))
     values, state = critics((torch.randn(5, 3), torch.randn(5, 2)))
-    assert values.shape == (5, 2, 4) and state == ()
+    assert values.shape == (5, 2, 4)
+    assert state == ()
     clone = critics.copy()
     assert {n: p.shape for n, p in clone.named_parameters()} == {n: p.shape for n, p in critics.named_parameters()}
 
@@ -51,7 +52,8 @@ def test_the_gradient_of_the_action_loss_is_minus_dq_da(clipping: float | None, 
     action = {"a": (weight * torch.ones(2, 1))}
     loss = action_gradient_loss((slope * action["a"]).squeeze(1), action, clipping)
     loss.sum().backward()
-    assert weight.grad is not None and weight.grad.item() == pytest.approx(2 * expected)
+    assert weight.grad is not None
+    assert weight.grad.item() == pytest.approx(2 * expected)
     assert slope.grad is None
 
 

@@ -97,7 +97,8 @@ def test_terminal_steps_do_not_bootstrap_and_last_steps_have_no_loss(make: Any, 
     between = sequence([[[1.0], [2.0]]], [[0.0, 1.0]], step_type=[[2, 0]])
     algorithm = make(one_transition=True)
     _, loss = update(algorithm, between, DdpgInfo(action=torch.tensor([[[0.3], [0.0]]])))
-    assert loss.loss.item() == 0.0 and weights(algorithm) == pytest.approx({"w": 0.5, "u": 1.0, "v": 2.0})
+    assert loss.loss.item() == 0.0
+    assert weights(algorithm) == pytest.approx({"w": 0.5, "u": 1.0, "v": 2.0})
 
 
 def test_clipping_dqda_limits_the_step_of_the_actor(make: Any, batch: Any, update: Any) -> None:
@@ -178,7 +179,8 @@ def test_rollouts_add_noise_that_is_carried_along_and_clipped(make: Any) -> None
     silent = make(ou_stddev=0.0, ou_damping=0.25)
     state = DdpgState(noise=torch.full((2, 1), 4.0))
     step = act(silent, "rollout_step", torch.ones(2, 1), state)
-    assert step.state.noise.tolist() == [[3.0], [3.0]] and step.output.tolist() == [[2.0], [2.0]]
+    assert step.state.noise.tolist() == [[3.0], [3.0]]
+    assert step.output.tolist() == [[2.0], [2.0]]
 
 
 @pytest.mark.parametrize("chance", [0.3, ConstantScheduler(0.3)])
@@ -187,7 +189,8 @@ def test_some_rollout_actions_are_uniform(make: Any, chance: Any) -> None:
     action = act(make(ou_stddev=0.0, rollout_random_action=chance), "rollout_step", torch.ones(1000, 1)).output
     is_random = action != 0.5
     assert is_random.float().mean().item() == pytest.approx(0.3, abs=0.05)
-    assert action.min() < -1.8 and action.max() > 1.8
+    assert action.min() < -1.8
+    assert action.max() > 1.8
 
 
 def test_targets_are_in_no_optimizer(make: Any) -> None:
