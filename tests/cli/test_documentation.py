@@ -1,0 +1,51 @@
+"""The commands and code in the documentation are real."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import rein
+from rein.api import Agent
+from rein.cli.entry import COMMANDS, make_parser
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMAND_LINES = [
+    line[2:].partition(" #")[0].strip()
+    for line in (DOCS / "cli.md").read_text().splitlines()
+    if line.startswith("$ rein ")
+]
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_commands_in_the_documentation_parse(line: str) -> None:
+    _, name, *words = shlex.split(line)
+    make_parser(name).parse_intermixed_args(words)
+
+
+def test_every_command_is_documented() -> None:
+    assert {shlex.split(line)[1] for line in COMMAND_LINES} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("report", "demo", "resume", "evaluate")])
+def test_examples_in_the_help_parse(name: str) -> None:
+    parser = make_parser(name)
+    epilog = (parser.epilog or "").replace("\\\n", "")
+    lines = re.findall(rf"^\s*rein {name} .*$", epilog, re.MULTILINE)
+    assert lines or name == "list"
+    for line in lines:
+        parser.parse_intermixed_args(shlex.split(line)[2:])
+
+
+def test_code_in_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "python_api.md").read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    monkeypatch.chdir(tmp_path)
+    train, make = Agent.train, rein.make
+    monkeypatch.setattr(Agent, "train", lambda self, steps, **options: train(self, 64, **options))
+    short = {"unroll_length": 8, "mini_batch_size": 32, "num_evals": 1, "num_eval_episodes": 1}
+    monkeypatch.setattr(rein, "make", lambda *words, **options: make(*words, **{**short, **options}))
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "python_api.md", "exec"), names)
