@@ -14,12 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rein import nest
 from rein.data_structures import StepType
+from rein.nest import Nest
 from rein.replay.kernels import compiled
 from rein.replay.storage import RowStorage
 from rein.specs import TensorSpec
 
-__all__ = ["EpisodeIndex", "hidden_specs"]
+__all__ = ["EpisodeIndex", "find_special_fields", "hidden_specs"]
 
 DISTANCE, DISC_0_DISTANCE, RETURN = "(distance)", "(disc_0_distance)", "(return)"
 _LONGEST = 2**31 - 1
@@ -29,6 +31,26 @@ def hidden_specs(with_returns: bool) -> list[tuple[str, TensorSpec]]:
     """The fields that the index adds to each row."""
     counters = [(name, TensorSpec((), torch.int32)) for name in (DISTANCE, DISC_0_DISTANCE)]
     return [(RETURN, TensorSpec(())), *counters] if with_returns else counters
+
+
+def find_special_fields(data_spec: Nest, keep_episodic_info: bool, record_episodic_return: bool) -> dict[str, int]:
+    """Indices of the fields that tell where episodes end: at the top of the nest or in its `time_step`."""
+    named = nest.flatten_with_paths(data_spec)
+    dtypes = {"step_type": torch.int32, "discount": torch.float32, "reward": torch.float32}
+    found: dict[str, int] = {}
+    for index, (path, spec) in enumerate(named):
+        field = path.removeprefix("time_step.")
+        if field in dtypes and field not in found and spec.ndim == 0 and spec.dtype == dtypes[field]:
+            found[field] = index
+    needed = ["step_type"] if keep_episodic_info else []
+    needed += ["reward", "discount"] if record_episodic_return else []
+    for field in needed:
+        if field not in found:
+            raise ValueError(
+                f"episodes need a scalar {dtypes[field]} at {field!r} or 'time_step.{field}' in "
+                f"data_spec, which has {[path for path, _ in named]}"
+            )
+    return found
 
 
 class EpisodeIndex:

@@ -10,7 +10,7 @@ from rein import nest
 from rein.config import configurable
 from rein.data_structures import BatchInfo, StepType
 from rein.nest import Nest
-from rein.replay.episode_index import EpisodeIndex, hidden_specs
+from rein.replay.episode_index import EpisodeIndex, find_special_fields, hidden_specs
 from rein.replay.frame_stacks import find_stacks
 from rein.replay.priorities import Priorities
 from rein.replay.ring_buffer import RingBuffer
@@ -98,7 +98,7 @@ class ReplayBuffer(RingBuffer):
         self._keep_episodic_info = bool(keep_episodic_info)
         self._record_episodic_return = bool(record_episodic_return)
         _check_numbers(num_earliest_frames_ignored, initial_priority, recent_data_steps, recent_data_ratio)
-        self._special = _find_special_fields(data_spec, keep_episodic_info, record_episodic_return)
+        self._special = find_special_fields(data_spec, keep_episodic_info, record_episodic_return)
         self._setup(
             data_spec,
             num_environments,
@@ -571,23 +571,3 @@ def _check_numbers(num_ignored: int, initial: float, steps: int, ratio: float) -
         raise ValueError(
             f"recent_data_steps is {steps} and recent_data_ratio {ratio}: give at least 1, and a share from 0 to 1"
         )
-
-
-def _find_special_fields(data_spec: Nest, keep_episodic_info: bool, record_episodic_return: bool) -> dict[str, int]:
-    """Indices of the fields that tell where episodes end: at the top of the nest or in its `time_step`."""
-    named = nest.flatten_with_paths(data_spec)
-    dtypes = {"step_type": torch.int32, "discount": torch.float32, "reward": torch.float32}
-    found: dict[str, int] = {}
-    for index, (path, spec) in enumerate(named):
-        field = path.removeprefix("time_step.")
-        if field in dtypes and field not in found and spec.ndim == 0 and spec.dtype == dtypes[field]:
-            found[field] = index
-    needed = ["step_type"] if keep_episodic_info else []
-    needed += ["reward", "discount"] if record_episodic_return else []
-    for field in needed:
-        if field not in found:
-            raise ValueError(
-                f"episodes need a scalar {dtypes[field]} at {field!r} or 'time_step.{field}' in "
-                f"data_spec, which has {[path for path, _ in named]}"
-            )
-    return found

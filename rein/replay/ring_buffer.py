@@ -11,15 +11,15 @@ from torch import Tensor
 from rein import nest
 from rein.config import configurable
 from rein.nest import Nest
+from rein.replay.batch_check import BatchCheck
 from rein.replay.kernels import compiled
 from rein.replay.storage import RowStorage
-from rein.specs import TensorSpec, check_matches
+from rein.specs import TensorSpec
 
 __all__ = ["RingBuffer"]
 
 _STOPPED, NUM_SHARED_SCALARS = 0, 2
 _POLL_SECONDS = 0.2
-_MAX_GUARDS = 64
 
 
 @configurable
@@ -222,7 +222,7 @@ class RingBuffer:
         else:
             ids = self._check_env_ids(env_ids)
             num = ids.shape[0]
-        leaves = self._check_batch(batch, num)
+        leaves = self._batches.check(batch, num)
         with self._lock:
             if blocking and not self._wait(lambda: self.has_space(ids)):
                 return False
@@ -353,14 +353,13 @@ class RingBuffer:
         self._loops = compiled(self._device)
         self._is_cpu = self._device.type == "cpu"
         self._marks = torch.zeros(self._num_envs, dtype=torch.int64, device="cpu")
-        self._guards: dict[int, Any] = {}
-        self._num_guards = 0
+        self._batches = BatchCheck(self._data_spec, self._device, self._name)
 
     def __getstate__(self) -> dict[str, Any]:
         if not self._allow_multiprocess:
             raise TypeError(f"{self._name} cannot be sent to another process: make it with allow_multiprocess=True")
         state = dict(self.__dict__)
-        for name in ("_structure", "_loops", "_marks", "_guards"):
+        for name in ("_structure", "_loops", "_marks", "_batches"):
             del state[name]
         return state
 
@@ -402,37 +401,6 @@ class RingBuffer:
         if not (index.is_cpu and self._is_cpu):
             index = index.to(self._device)
         return index if index.is_contiguous() else index.contiguous()
-
-    def _check_batch(self, batch: Nest, size: int) -> list[Tensor]:
-        """The tensors of `batch` of `size` steps, contiguous and on the device of the buffer."""
-        try:
-            leaves: list[Any] = self._structure.flatten_up_to(batch)
-        except ValueError:
-            nest.assert_same_structure(self._data_spec, batch)
-            raise
-        guard = self._guards.get(size)
-        if guard is not None and guard.check(*leaves):
-            return leaves
-        is_as_stored = self._is_cpu
-        for index, (leaf, spec) in enumerate(zip(leaves, self._specs, strict=True)):
-            if not isinstance(leaf, Tensor) or leaf.shape != (size, *spec.shape) or leaf.dtype is not spec.dtype:
-                self._refuse(batch, size)
-            if not (self._is_cpu and leaf.is_cpu and leaf.is_contiguous()):
-                is_as_stored = False
-                leaves[index] = leaf.detach().to(self._device).contiguous()
-        if is_as_stored and self._num_guards < _MAX_GUARDS:
-            self._num_guards += 1
-            self._guards[size] = _make_guard(leaves)
-        return leaves
-
-    def _refuse(self, batch: Nest, batch_size: int) -> None:
-        what = f"the batch for {self._name}"
-        for path, leaf in nest.flatten_with_paths(batch):
-            if not isinstance(leaf, Tensor):
-                raise TypeError(f"{what} has a {type(leaf).__name__} at {path!r}: give a tensor")
-        check_matches(batch, self._data_spec, 1, what)
-        sizes = {path: leaf.shape[0] for path, leaf in nest.flatten_with_paths(batch)}
-        raise ValueError(f"{what} should hold {batch_size} steps, one per environment in env_ids, but holds {sizes}")
 
     def _require_steps(self, env_ids: Tensor, n: int) -> None:
         sizes = self._current_size[env_ids]
@@ -482,22 +450,6 @@ class RingBuffer:
                     f"the state for {self._name} is damaged: rows_{group} has shape {found}, not "
                     f"{(int(size.sum()), row_size)}"
                 )
-
-
-def _make_guard(tensors: Sequence[Tensor]) -> Any:
-    """An object whose `check` tells whether other tensors have the same shapes, strides, dtypes and devices.
-
-    It is what torch.compile guards its graphs with: one call for all tensors costs a quarter of asking each. None if
-    this version of torch has it not.
-    """
-    try:
-        from torch._C._dynamo.guards import TensorGuards
-
-        sizes: Any = [list(tensor.shape) for tensor in tensors]
-        strides: Any = [list(tensor.stride()) for tensor in tensors]
-        return TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-    except (ImportError, TypeError):
-        return None
 
 
 def _check_arguments(

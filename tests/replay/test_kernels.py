@@ -74,3 +74,18 @@ assert len(before) >= 19 and set(before.values()) == {1}, before
 assert before == after, (before, after)
 """
     run(code)
+
+
+def test_a_change_of_any_loop_makes_the_cached_ones_stale() -> None:
+    code = """
+from rein.replay.kernels import loops, memory, warm_up
+warm_up()
+loop = loops.update_priorities
+assert loop._cache._cache_file._source_stamp == memory._stamp_of_sources()
+print(sum(loop.stats.cache_hits.values()), sum(loop.stats.cache_misses.values()))
+loop._cache._cache_file._source_stamp = "other"
+print(loop._cache._cache_file.load(next(iter(loop.stats.cache_hits or loop.stats.cache_misses))))
+"""
+    hits, stale = run(code).strip().splitlines()
+    assert hits in ("1 0", "0 1")
+    assert stale == "None"

@@ -3,7 +3,10 @@
 # These functions are compiled, not run: numba infers their types.
 # mypy: ignore-errors
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -18,9 +21,25 @@ __all__ = ["copy_bytes", "f32", "f64", "i32", "i64", "inline", "jit", "prefetch"
 def jit(function: Callable[..., Any]) -> Any:
     """`function` compiled at its first call, and kept on disk if any cache directory can be written."""
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # numba found no writable place for its cache: compile in every process instead
+        loop = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+        loop._cache._cache_file._source_stamp = _stamp_of_sources()
+        return loop
+    # Numba found no writable place for its cache, or keeps its stamp elsewhere: compile in every process instead.
+    except (RuntimeError, AttributeError):
         return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+@functools.cache
+def _stamp_of_sources() -> str:
+    """What tells whether compiled loops on disk are current.
+
+    Numba looks at the file of a loop only, and would keep one that was compiled with an older version of what it calls
+    in other files; these loops write through addresses, so a stale one must never run.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def inline(function: Callable[..., Any]) -> Any:

@@ -44,7 +44,7 @@ def draw_distinct(uniform, count, total, draws):
     """
     numbers, out = f64(uniform, count), i64(draws, count)
     size = 16
-    while size < 2 * count:
+    while size < 8 * count:
         size *= 2
     taken = np.full(size, -1, np.int64)
     for index in range(count):
@@ -65,17 +65,18 @@ def draw_distinct(uniform, count, total, draws):
 
 @inline
 def _sort_spread(numbers, count, total):
-    """Sorts numbers that are spread evenly below `total`: into as many buckets, then by insertion."""
-    starts = np.zeros(count + 1, np.int64)
+    """Sorts numbers that are spread evenly below `total`: into four times as many buckets, then by insertion."""
+    num_buckets = 4 * count
+    starts = np.zeros(num_buckets + 1, np.int64)
     copy = np.empty(count, np.int64)
-    scale = count / total
+    scale = num_buckets / total
     for index in range(count):
         copy[index] = numbers[index]
-        starts[min(np.int64(copy[index] * scale), count - 1) + 1] += 1
-    for bucket in range(count):
+        starts[min(np.int64(copy[index] * scale), num_buckets - 1) + 1] += 1
+    for bucket in range(num_buckets):
         starts[bucket + 1] += starts[bucket]
     for index in range(count):
-        bucket = min(np.int64(copy[index] * scale), count - 1)
+        bucket = min(np.int64(copy[index] * scale), num_buckets - 1)
         place = starts[bucket]
         starts[bucket] += 1
         numbers[place] = copy[index]
