@@ -1,6 +1,6 @@
 """Evaluation: episodes of the deterministic policy, counted fairly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +53,13 @@ class EvaluationResult(NamedTuple):
             "ci95": [low, high],
             "mean_length": float(self.lengths.mean()),
             "returns": self.returns.tolist(),
+            "lengths": self.lengths.tolist(),
         }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "EvaluationResult":
+        """What `to_json` was called for."""
+        return cls(np.array(record["returns"]), np.array(record["lengths"], np.int64))
 
     def _scalars(self) -> NDArray[np.float64]:
         return self.returns.sum(axis=1) if self.returns.ndim == 2 else self.returns

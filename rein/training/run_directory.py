@@ -123,6 +123,12 @@ class RunDirectory:
                 continue
         return results
 
+    def forget_evaluations_after(self, iterations: int) -> None:
+        """Removes evaluations that a run made after the checkpoint that it is resumed from; it makes them again."""
+        kept = [result for result in self.read_evaluations() if result.get("iterations", 0) <= iterations]
+        if self.evaluations.exists():
+            write_atomically(self.evaluations, "".join(json.dumps(result) + "\n" for result in kept))
+
     def _write(self, content: Mapping[str, Any]) -> None:
         write_atomically(self.path / _RUN_FILE, json.dumps(content, indent=2) + "\n")
 

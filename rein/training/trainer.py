@@ -84,14 +84,7 @@ class Trainer:
             self.algorithm = build_algorithm(config, self.env)
             self.budget = Budget(config, self.env.batch_size)
             self._restore()
-        resumed = self.run.global_counter if self.run.iterations else None
-        self.run.writer = create_summary_writer(
-            directory.summaries,
-            resume_step=resumed,
-            flush_seconds=config.summaries_flush_secs,
-            max_queue=config.summary_max_queue,
-            tensorboard=tensorboard,
-        )
+        self._open_records()
         self._set_periods()
 
     def extend(self, num_env_steps: int) -> None:
@@ -106,6 +99,26 @@ class Trainer:
         self._summaries = Every(config.summary_interval, config.num_summaries, expected)
         self._evaluations = Every(config.eval_interval, config.num_evals, expected)
         self._checkpoints = Every(None, config.num_checkpoints, expected)
+
+    def _open_records(self) -> None:
+        """Opens the summaries, without what was recorded after the checkpoint that the run is resumed from."""
+        run, config, resume_step = self.run, self.config, None
+        if run.iterations:
+            # What an iteration records stands under the counter before it.
+            resume_step = run.global_counter - (not config.update_counter_every_mini_batch)
+            self.directory.forget_evaluations_after(run.iterations)
+        run.writer = create_summary_writer(
+            self.directory.summaries,
+            resume_step=resume_step,
+            flush_seconds=config.summaries_flush_secs,
+            max_queue=config.summary_max_queue,
+            tensorboard=self._tensorboard,
+        )
+        evaluations = [one for one in self.directory.read_evaluations() if "iterations" in one]
+        if run.iterations and evaluations:
+            self._last_evaluation = EvaluationResult.from_json(evaluations[-1])
+            if evaluations[-1]["iterations"] == run.iterations and not config.update_counter_every_mini_batch:
+                self._summarize_evaluation(self._last_evaluation)
 
     # The loop.
 
@@ -164,13 +177,16 @@ class Trainer:
         self._eval_env.seed(self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0])
         result = evaluate(self.algorithm, self._eval_env, self.config.num_eval_episodes)
         self._last_evaluation = result
-        with summary.record_if(lambda: True, override=True):
-            summary.scalar("Evaluation/AverageReturn", result.mean)
-            summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
+        self._summarize_evaluation(result)
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
         self.directory.add_evaluation({**record, **result.to_json()})
         for observer in self.observers:
             observer.on_evaluation(progress, result)
+
+    def _summarize_evaluation(self, result: EvaluationResult) -> None:
+        with self.run, summary.record_if(lambda: True, override=True):
+            summary.scalar("Evaluation/AverageReturn", result.mean)
+            summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
 
     # Checkpoints.
 
@@ -178,6 +194,9 @@ class Trainer:
         """Saves a checkpoint from which the run goes on exactly."""
         if self._checkpointer.latest_step() == self.run.iterations:
             return
+        if self.run.writer is not None:
+            # A run that is resumed from here does not record again what came before.
+            self.run.writer.flush()
         with self.run:
             self._checkpointer.save(self.run.iterations, self._state())
 
@@ -200,7 +219,8 @@ class Trainer:
         self.algorithm.rollout.load_state_dict(components["rollout"])
         if "replay_buffer" in components:
             self.algorithm.restore_replay_buffer(components["replay_buffer"])
-        self.algorithm.load_state_dict(components["alg"])
+        # What was loaded from elsewhere when the run began has been trained since.
+        self.algorithm.load_state_dict(components["alg"], skip_preloded=False)
         self.algorithm.get_metrics().load_state_dict(components["metrics"])
         self.config.data_transformer.load_state_dict(components["data_transformer"])
         self._seconds = components["trainer"]["seconds"]
