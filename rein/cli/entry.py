@@ -33,6 +33,7 @@ COMMANDS = {
     "report": "write report.html of a run",
     "sweep": "train with many settings and seeds in parallel",
     "show": "show the configuration, networks and optimizers of a run or conf",
+    "verify": "train zoo entries from scratch and compare them with their bars",
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",
 }

@@ -14,4 +14,6 @@ pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/sac.py")
 
 config("create_environment", env_name="CartPole-v1")
-config("TrainerConfig", num_env_steps=50_000, replay_buffer_length=50_000, mini_batch_size=128, num_eval_environments=20)
+config(
+    "TrainerConfig", num_env_steps=50_000, replay_buffer_length=50_000, mini_batch_size=128, num_eval_environments=20
+)

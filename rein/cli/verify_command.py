@@ -1,0 +1,83 @@
+"""Trains entries of the zoo from scratch and compares what they reach with their bars.
+
+Each seed is trained in a process of its own, then evaluated over held-out episodes. The record, with scores, curves,
+versions and hardware, goes to docs/results/, and docs/results.md is made anew from all records. Interrupted, the same
+command goes on where it was.
+
+Example:
+  rein verify ppo_cartpole --seeds 3
+  rein verify --all --budget-minutes 120
+  rein verify --page
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from rein.cli.command import BadInputError, Outcome, Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="entries of the zoo")
+    parser.add_argument("--all", action="store_true", help="every entry without a current record")
+    parser.add_argument("--page", action="store_true", help="only make docs/results.md anew from the records")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="per seed (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs side by side (default: %(default)s)")
+    parser.add_argument("--budget-minutes", type=float, default=30.0, help="for each entry (default: %(default)s)")
+    parser.add_argument("--work", default="runs/verify", metavar="DIR", help="where runs go (default: %(default)s)")
+    parser.add_argument("--results", default="docs/results", metavar="DIR", help="records (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Verifies."""
+    if min(arguments.seeds, arguments.episodes, arguments.jobs) < 1:
+        raise BadInputError("--seeds, --episodes and --jobs must be at least 1")
+    if not (arguments.names or arguments.all or arguments.page):
+        raise BadInputError("name an entry, or give --all; `rein list zoo` shows the entries")
+
+    from rein.zoo import find_task, tasks
+    from rein.zoo.records import is_stale, read_record, results_page, write_record
+    from rein.zoo.verification import BudgetExceededError, verify
+
+    results = Path(arguments.results)
+    entries = [find_task(name) for name in arguments.names]
+    if arguments.all:
+        records = {name: read_record(name, results) for name in tasks()}
+        entries += [e for e in tasks().values() if records[e.name] is None or is_stale(records[e.name] or {}, e)]
+    session.start_working()
+    done, lines = [], []
+    for entry in entries:
+        try:
+            record = verify(
+                entry,
+                range(arguments.seeds),
+                Path(arguments.work),
+                arguments.episodes,
+                arguments.jobs,
+                60 * arguments.budget_minutes,
+                lambda text: print(text, file=session.stream, flush=True),
+            )
+        except (BudgetExceededError, RuntimeError) as error:
+            done.append({"name": entry.name, "met": False, "error": str(error)})
+            lines.append(str(error))
+            print(lines[-1], file=session.stream, flush=True)
+            continue
+        write_record(record, results)
+        done.append(record)
+        lines.append(_line(record))
+        print(lines[-1], file=session.stream, flush=True)
+    if arguments.page:
+        (results.parent / "results.md").write_text(results_page(results))
+    return Outcome({"records": done}, "", exit_code=0 if all(one["met"] for one in done) else 1)
+
+
+def _line(record: dict[str, Any]) -> str:
+    low, high = record["iqm_interval"]
+    verdict = "met" if record["met"] else "NOT met"
+    bar = "no bar" if record["bar"] is None else f"bar {record['bar']} {verdict}"
+    return (
+        f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({bar}); "
+        f"IQM {record['iqm']:.2f} (95% {low:.2f} to {high:.2f})"
+    )

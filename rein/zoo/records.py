@@ -1,0 +1,156 @@
+"""Records: the evidence that a zoo entry learns, and the page that shows all of it.
+
+A record is one JSON file per entry under `docs/results/`. It holds what was run, on what, and what came out, seed by seed,
+so that anyone can run it again. `docs/results.md` is made from the records and never edited by hand.
+"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rein.config import fresh_configs
+from rein.training.launch import configure
+from rein.training.run_directory import write_atomically
+from rein.training.statistics_of_runs import Band
+from rein.training.svg_chart import line_chart, short_number
+from rein.zoo import ZooEntry, tasks
+
+Array = NDArray[np.float64]
+RESULTS = Path("docs/results")
+_PAGE_HEAD = """# Results
+
+Made by `rein verify` from the records in `docs/results/`; not edited by hand. Each score is the mean return of the
+deterministic policy over {episodes} episodes on held-out seeds, averaged over seeds. IQM is the interquartile mean over all
+episodes of all seeds with its 95 % bootstrap interval (stratified by seed). Wall time is per seed, {threads} torch thread
+each, two seeds side by side, and other work may have run on the machine.
+
+| entry | algorithm | task | env steps | seeds | bar | score | per seed | IQM | met | minutes | reference | version |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def conf_hash(entry: ZooEntry) -> str:
+    """Hash of what a conf and all that it imports do: another hash means that a record is stale.
+
+    Comments, docstrings and `ENTRY` do not count.
+    """
+    with fresh_configs() as configs:
+        configure(entry.path)
+        texts = sorted((Path(path).name, conf.text) for path, conf in configs.conf_files.items())
+    statements = [(name, [ast.dump(node) for node in ast.parse(text).body if _counts(node)]) for name, text in texts]
+    return hashlib.sha256(json.dumps(statements).encode()).hexdigest()[:16]
+
+
+def _counts(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    is_entry = any(isinstance(target, ast.Name) and target.id == "ENTRY" for target in targets)
+    return not is_text and not is_entry
+
+
+def interquartile_mean(values: Array) -> float:
+    """Mean of the middle half of all values."""
+    ordered = np.sort(values, axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def stratified_interval(returns: Sequence[Array], level: float = 0.95, resamples: int = 2000) -> tuple[float, float]:
+    """Bootstrap interval of the interquartile mean, episodes drawn anew within each seed.
+
+    Args:
+        returns: episode returns of each seed.
+        level: of the interval.
+        resamples: number of draws.
+    """
+    rng = np.random.default_rng(0)
+    draws = [
+        interquartile_mean(np.concatenate([rng.choice(one, len(one)) for one in returns])) for _ in range(resamples)
+    ]
+    tail = 50 * (1 - level)
+    low, high = np.percentile(draws, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def read_record(name: str, directory: Path = RESULTS) -> dict[str, Any] | None:
+    """The record of an entry, or None."""
+    path = directory / f"{name}.json"
+    if not path.exists():
+        return None
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
+
+
+def write_record(record: dict[str, Any], directory: Path = RESULTS) -> Path:
+    """Writes a record and its curve, and brings the page up to date."""
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{record['name']}.json"
+    write_atomically(path, json.dumps(record, indent=1) + "\n")
+    write_atomically(directory / f"{record['name']}.svg", _curve(record))
+    write_atomically(directory.parent / "results.md", results_page(directory))
+    return path
+
+
+def is_stale(record: dict[str, Any], entry: ZooEntry) -> bool:
+    """Whether the conf has changed since the record was made."""
+    return record["conf_hash"] != conf_hash(entry)
+
+
+def results_page(directory: Path = RESULTS) -> str:
+    """The text of docs/results.md."""
+    records = [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
+    episodes = sorted({record["episodes"] for record in records}) or [100]
+    page = _PAGE_HEAD.format(episodes=", ".join(map(str, episodes)), threads=1)
+    page += "".join(_row(record) for record in records)
+    page += "\n## Curves\n\nTraining return against environment steps, one line per seed.\n\n"
+    page += "".join(f"![{record['name']}](results/{record['name']}.svg)\n" for record in records)
+    page += "\n## Commands\n\n"
+    page += "".join(f"- `rein verify {record['name']} --seeds {len(record['seeds'])}`\n" for record in records)
+    return page
+
+
+def _row(record: dict[str, Any]) -> str:
+    entry = tasks().get(record["name"])
+    stale = " (stale: the conf has changed)" if entry is None or is_stale(record, entry) else ""
+    scores = [seed["mean_return"] for seed in record["seeds"]]
+    cells = [
+        record["name"] + stale,
+        record["algorithm"],
+        record["env"],
+        short_number(record["env_steps"]),
+        ", ".join(str(seed["seed"]) for seed in record["seeds"]),
+        _number(record["bar"]),
+        f"**{_number(record['score'])}**",
+        ", ".join(map(_number, scores)),
+        f"{_number(record['iqm'])} [{_number(record['iqm_interval'][0])}, {_number(record['iqm_interval'][1])}]",
+        "yes" if record["met"] else "**no**",
+        f"{np.mean([seed['seconds'] for seed in record['seeds']]) / 60:.1f}",
+        record.get("reference") or "",
+        record["version"],
+    ]
+    return "| " + " | ".join(cells) + " |\n"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def _curve(record: dict[str, Any]) -> str:
+    bands = []
+    for seed in record["seeds"]:
+        points = np.array(seed["curve"], dtype=np.float64).reshape(-1, 2)
+        if len(points):
+            x, y = points[:, 0], points[:, 1]
+            bands.append(Band(label=f"seed {seed['seed']}", x=x, mean=y, low=y, high=y, num_runs=1))
+    if not bands:
+        return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>\n'
+    chart = line_chart(bands, record["name"], "environment steps", "training return")
+    return chart if "xmlns=" in chart else chart.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)

@@ -1,0 +1,167 @@
+"""Verification: an entry of the zoo is trained from scratch with several seeds, evaluated, and compared with its bar.
+
+Every run is a process of its own with one torch thread. A verification that is interrupted goes on where it was: finished
+seeds are kept, unfinished ones resume from their checkpoints.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rein.training.hardware import describe_machine
+from rein.training.run_directory import RunDirectory
+from rein.training.statistics_of_runs import read_curve
+from rein.zoo import ZooEntry
+from rein.zoo.records import conf_hash, interquartile_mean, stratified_interval
+
+_CURVE_POINTS = 60
+
+
+class BudgetExceededError(TimeoutError):
+    """The time ran out; what was trained is kept, and verifying again goes on from there."""
+
+
+def verify(
+    entry: ZooEntry,
+    seeds: Sequence[int],
+    work: Path,
+    episodes: int = 100,
+    jobs: int = 2,
+    budget_seconds: float = float("inf"),
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Trains and evaluates an entry; returns its record.
+
+    Args:
+        entry: what to verify.
+        seeds: one run each.
+        work: directory for the runs; those that are there already are gone on with.
+        episodes: held-out episodes per seed.
+        jobs: runs side by side.
+        budget_seconds: after which running seeds are told to save and stop.
+        say: told what happens.
+    """
+    deadline = time.monotonic() + budget_seconds
+    hash_before = conf_hash(entry)
+    work = work / entry.name / hash_before
+    waiting = list(seeds)
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                seed = waiting.pop(0)
+                process = _train(entry, seed, work)
+                if process is not None:
+                    running[seed] = process
+                    say(f"{entry.name}: training seed {seed}")
+            for seed, process in list(running.items()):
+                if process.poll() is not None:
+                    del running[seed]
+                    if process.returncode != 0:
+                        raise RuntimeError(f"training seed {seed} of {entry.name} failed: see {_log(work, seed)}")
+            if time.monotonic() > deadline:
+                raise BudgetExceededError(
+                    f"the time for {entry.name} is over; `rein verify {entry.name}` again goes on from its checkpoints"
+                )
+            time.sleep(0.2)
+    finally:
+        _stop(running)
+    results = [_result(work, seed, episodes) for seed in seeds]
+    return _record(entry, hash_before, results, episodes)
+
+
+def _train(entry: ZooEntry, seed: int, work: Path) -> "subprocess.Popen[bytes] | None":
+    """Starts or resumes a run; None if it is finished."""
+    path = _path(work, seed)
+    if (path / "run.json").exists():
+        if RunDirectory.open(path).record()["status"] == "finished":
+            return None
+        command = ["resume", str(path)]
+    else:
+        command = ["train", entry.name, "--seed", str(seed), "--dir", str(path)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _log(work, seed).open("ab") as log:
+        return subprocess.Popen(_rein(*command, "--threads", "1"), stdout=log, stderr=log, env=_environment())
+
+
+def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
+    """Score and curve of a finished run."""
+    path = _path(work, seed)
+    command = _rein("evaluate", str(path), "--episodes", str(episodes), "--json")
+    output = subprocess.run(command, capture_output=True, check=True, env=_environment()).stdout
+    evaluation = json.loads(output)
+    directory = RunDirectory.open(path)
+    record = directory.record()
+    curve = read_curve(directory)
+    chosen = np.unique(np.linspace(0, len(curve.x) - 1, min(_CURVE_POINTS, len(curve.x))).astype(int))
+    return {
+        "seed": seed,
+        "mean_return": evaluation["mean_return"],
+        "returns": evaluation["returns"],
+        "seconds": record["seconds"],
+        "env_steps": record["env_steps"],
+        "curve": [[int(curve.x[i]), round(float(curve.y[i]), 4)] for i in chosen],
+    }
+
+
+def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes: int) -> dict[str, Any]:
+    returns = [np.array(result.pop("returns"), dtype=np.float64) for result in results]
+    returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
+    score = float(np.mean([result["mean_return"] for result in results]))
+    bar = entry.facts.get("bar")
+    machine = describe_machine()
+    return {
+        "name": entry.name,
+        "algorithm": entry.algorithm,
+        "env": entry.env,
+        "env_steps": entry.facts["env_steps"],
+        "bar": bar,
+        "reference": entry.facts.get("reference"),
+        "score": score,
+        "met": bar is None or score >= bar,
+        "iqm": interquartile_mean(np.concatenate(returns)),
+        "iqm_interval": list(stratified_interval(returns)),
+        "episodes": episodes,
+        "seeds": results,
+        "conf_hash": conf,
+        "version": machine["rein"],
+        "commit": machine["commit"],
+        "date": time.strftime("%Y-%m-%d"),
+        "hardware": {key: machine[key] for key in ("processor", "cores", "memory_gib", "python", "packages")},
+        "command": f"rein verify {entry.name} --seeds {len(results)} --episodes {episodes}",
+    }
+
+
+def _stop(running: "dict[int, subprocess.Popen[bytes]]") -> None:
+    """Lets runs save and stop."""
+    for process in running.values():
+        process.terminate()
+    for process in running.values():
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _path(work: Path, seed: int) -> Path:
+    return work / f"seed-{seed}"
+
+
+def _log(work: Path, seed: int) -> Path:
+    return work / f"seed-{seed}.log"
+
+
+def _rein(*words: str) -> list[str]:
+    return [sys.executable, "-m", "rein.cli", *words]
+
+
+def _environment() -> dict[str, str]:
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    return {**os.environ, **threads}
