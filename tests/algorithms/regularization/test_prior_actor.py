@@ -77,7 +77,7 @@ def test_priors_have_nothing_to_learn() -> None:
 def test_bad_input_is_refused() -> None:
     with pytest.raises(ValueError, match="discrete"):
         SameActionPriorActor(OBSERVATION, BoundedTensorSpec((), STEP, 0, 3))
-    with pytest.raises(ValueError, match="same_action_prob is 1.5"):
+    with pytest.raises(ValueError, match="same_action_prob is 1"):
         SameActionPriorActor(OBSERVATION, ACTION, same_action_prob=1.5)
     with pytest.raises(ValueError, match="same_action_noise is 0"):
         SameActionPriorActor(OBSERVATION, ACTION, same_action_noise=0.0)
