@@ -255,7 +255,7 @@ def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
 
 
 @pytest.mark.learning
-def test_hindsight_reaches_goals_that_plain_replay_does_not(train_toy: Any) -> None:
+def test_hindsight_reaches_goals_with_rewards_at_the_goal_only(train_toy: Any) -> None:
     ctor = partial(
         DdpgAlgorithm,
         actor_network_ctor=partial(ActorNetwork, fc_layer_params=(64, 64), preprocessing_combiner=NestConcat()),
