@@ -307,31 +307,27 @@ class SacAlgorithm(OffPolicyAlgorithm):
         """
         length = inputs.step_type.shape[1]
         self._check_length(length)
-        before_last, after_first = range(length - 1), range(1, length)
-        policy_steps = range(length)
-        if self._one_transition or self._reproduce_locomotion:
-            policy_steps = before_last if self._one_transition else after_first
+        policy_steps, before_last, after_first = self._policy_steps(length), range(length - 1), range(1, length)
         policy_inputs = merge_steps(inputs, policy_steps)
         policy = self._policy(policy_inputs, SacActionState())
         actor, _ = self._actor_loss(policy_inputs.observation, policy, ())
 
-        taken = merge_steps(inputs, before_last), merge_steps(rollout_info.action, before_last)
         can_reuse = self._head.policy_is_critic and policy_steps[0] == 0
         reused = policy._replace(q=select_steps(policy.q, policy_steps, before_last)) if can_reuse else None
-        critics, _ = self._taken_values(*taken, (), reused)
+        taken_inputs, taken_action = merge_steps((inputs, rollout_info.action), before_last)
+        critics, _ = self._taken_values(taken_inputs, taken_action, (), reused)
 
         next_inputs = merge_steps(inputs, after_first)
-        put = partial(put_steps, length=length)
-        log_pi = put(policy.log_pi, policy_steps)
         if self._one_transition:
             with torch.no_grad():
                 next_policy = self._policy(next_inputs, SacActionState())
             fresh = next_policy.action, next_policy.distribution
-            log_pi = log_pi + put(next_policy.log_pi, after_first)
         else:
             fresh = select_steps((policy.action, policy.distribution), policy_steps, after_first)
         target_critic, _ = self._target_values(next_inputs, *fresh, ())
 
+        put = partial(put_steps, length=length)
+        log_pi = put(policy.log_pi, policy_steps)
         reward, step_type, discount, discounted_return = time_major(
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
         )
@@ -343,12 +339,18 @@ class SacAlgorithm(OffPolicyAlgorithm):
             actor=put(actor, policy_steps),
             critic=SacCriticInfo(put(critics, before_last), put(target_critic, after_first)),
             alpha=put(self._alpha_loss(policy.log_pi), policy_steps),
-            log_pi=log_pi,
+            log_pi=log_pi + put(next_policy.log_pi, after_first) if self._one_transition else log_pi,
             discounted_return=discounted_return,
         )
 
+    def _policy_steps(self, length: int) -> range:
+        """The steps that actor and alpha have a loss at."""
+        if self._one_transition:
+            return range(length - 1)
+        return range(1, length) if self._reproduce_locomotion else range(length)
+
     def _policy(self, inputs: TimeStep, state: SacActionState) -> Policy:
-        """A ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
+        """Samples a ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
         policy = self._pick(inputs, state, _sample_for_training)
         if self._prior_actor is None:
             return policy
@@ -358,7 +360,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
         return policy._replace(log_pi=policy.log_pi - log_prior)
 
     def _actor_loss(self, observation: Nest, policy: Policy, state: Nest) -> tuple[LossInfo, Nest]:
-        """Alpha log pi(a|s) - Q(s, a), whose gradient is taken through dQ/da."""
+        """J_pi = alpha log pi(a|s) - Q(s, a), whose gradient is taken through dQ/da."""
         value, state = self._head.climbed(observation, policy, state, self._policy_values)
         neg_entropy = policy.log_pi.sum(-1)
         if value is None:
@@ -382,14 +384,14 @@ class SacAlgorithm(OffPolicyAlgorithm):
         return self._head.expected(self._minimum(q), distribution), state
 
     def _alpha_loss(self, log_pi: Tensor) -> Tensor:
-        """Log alpha (-log pi(a|s) - target entropy), [B], summed over temperatures."""
+        """J_alpha = log alpha (-log pi(a|s) - target entropy), [B], summed over temperatures."""
         return (self._log_alpha * (-log_pi - self._target_entropy).detach()).sum(-1)
 
     def calc_loss(self, info: SacInfo) -> LossInfo:
         """The sum of the losses of actor, critics and alpha."""
         self._check_length(info.step_type.shape[0])
         critic = self._critic_loss(info)
-        policy = info.alpha if info.actor.loss == () else info.actor.loss + info.alpha
+        policy = info.actor.loss + info.alpha if isinstance(info.actor.loss, Tensor) else info.alpha
         if self._reproduce_locomotion:
             policy = torch.cat([torch.zeros_like(policy[:1]), policy[1:]])
             critic = torch.cat([critic[:-1], torch.zeros_like(critic[-1:])])

@@ -188,7 +188,7 @@ class MixedHead:
     def policy(
         self, observation: Nest, state: SacActionState, choose: Choose, values: PolicyValues, alpha: Tensor
     ) -> Policy:
-        """A ~ actor(s), then k with probability proportional to exp(Q(s, a, k) / alpha_0)."""
+        """Samples a ~ actor(s), then k with probability proportional to exp(Q(s, a, k) / alpha_0)."""
         distribution, actor_state = self._actor(observation, state.actor_network)
         action, log_pi = choose(distribution)
         q, value, critic_state = values((observation, action), state.critic)

@@ -67,7 +67,7 @@ class LinearTrajectory:
         self._inverse_mode = inverse_mode
 
     def go_on(self, tau: Tau) -> Tau:
-        """A' = clip(a + 2 v)."""
+        """Moves on by a' = clip(a + 2 v)."""
         return Tau(a=_clip(tau.a + 2.0 * tau.v), v=tau.v)
 
     def begin(self, sample: Tensor, tau: Tau) -> Tau:
@@ -86,7 +86,7 @@ class QuadraticTrajectory:
         self._inverse_mode = inverse_mode
 
     def go_on(self, tau: Tau) -> Tau:
-        """V' = clip(v + 2 u), a' = clip(a + 2 v')."""
+        """Moves on by v' = clip(v + 2 u), a' = clip(a + 2 v')."""
         v = _clip(tau.v + 2.0 * tau.u)
         return Tau(a=_clip(tau.a + 2.0 * v), v=v, u=tau.u)
 
