@@ -89,6 +89,16 @@ class RunDirectory:
         return self.path / "videos"
 
     @property
+    def code(self) -> Path:
+        """Source files that the settings asked to keep."""
+        return self.path / "code"
+
+    @property
+    def crash(self) -> Path:
+        """Parameters as they were when training failed, if the user wanted them."""
+        return self.path / "crash"
+
+    @property
     def report(self) -> Path:
         """The report of the run."""
         return self.path / "report.html"
@@ -103,8 +113,8 @@ class RunDirectory:
         self._write({"status": "running", "started": _now(), **describe_machine(), **facts})
 
     def update(self, **facts: Any) -> None:
-        """Adds `facts` to run.json, or replaces them."""
-        self._write({**self.record(), **facts})
+        """Adds `facts` to run.json, or replaces them; None removes one."""
+        self._write({key: value for key, value in {**self.record(), **facts}.items() if value is not None})
 
     def add_evaluation(self, result: Mapping[str, Any]) -> None:
         """Appends a line to the evaluations."""

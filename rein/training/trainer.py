@@ -1,5 +1,6 @@
 """The trainer owns the loop: iterations, summaries, evaluations, checkpoints, and how a run ends."""
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -7,15 +8,20 @@ from typing import Any, NamedTuple, Protocol
 from rein.config import configurable, save_config
 from rein.envs import Environment, create_environment
 from rein.framework import TrainerConfig
+from rein.framework.output_summaries import summarize_outputs
 from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.writers import create_summary_writer
 from rein.training.construction import build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.keepsakes import is_confirmed, keep_code, profile_to
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopRequest
+
+
+logger = logging.getLogger(__name__)
 
 
 class Progress(NamedTuple):
@@ -69,6 +75,9 @@ class Trainer:
             tensorboard: write TensorBoard events besides JSON lines.
             deterministic: use deterministic algorithms only.
         """
+        if config.ml_type != "rl":
+            raise ValueError(f'ml_type is {config.ml_type!r}: Trainer trains by reinforcement only, ml_type="rl"')
+        keep_code(config.code_snapshots or (), directory.code)
         self.config = config
         self.directory = directory
         self.observers = list(observers)
@@ -82,6 +91,8 @@ class Trainer:
             self.run.seed_everything(deterministic)
             self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
             self.algorithm = build_algorithm(config, self.env)
+            if config.summarize_output:
+                summarize_outputs(self.algorithm)
             self.budget = Budget(config, self.env.batch_size)
             self._restore()
         self._open_records()
@@ -124,6 +135,17 @@ class Trainer:
 
     def train(self) -> TrainingResult:
         """Runs to the end of the budget, or to the end of the iteration in which a stop is asked for."""
+        with profile_to(self.directory.path / "py_train.INFO" if self.config.profiling else None):
+            try:
+                return self._train()
+            except KeyboardInterrupt:
+                self.directory.update(status="stopped")
+                raise
+            except Exception as error:
+                self._keep_crash(error)
+                raise
+
+    def _train(self) -> TrainingResult:
         with self.run, summary.record_if(self._records), StopRequest() as stop:
             started = time.perf_counter() - self._seconds
             progress = self._progress()
@@ -146,6 +168,8 @@ class Trainer:
                 iterations=progress.iterations,
                 env_steps=progress.env_steps,
                 seconds=round(self._seconds, 3),
+                conf_file=self.config.conf_file or None,
+                error=None,
             )
             if self.run.writer is not None:
                 self.run.writer.flush()
@@ -172,6 +196,11 @@ class Trainer:
 
     def _evaluate(self, progress: Progress) -> None:
         if self._eval_env is None:
+            if self.config.async_eval:
+                logger.warning(
+                    "asynchronous evaluation is not available: this run evaluates in the training process; set "
+                    "TrainerConfig.async_eval=False"
+                )
             self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments)
         # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
         self._eval_env.seed(self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0])
@@ -187,6 +216,17 @@ class Trainer:
         with self.run, summary.record_if(lambda: True, override=True):
             summary.scalar("Evaluation/AverageReturn", result.mean)
             summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
+
+    def _keep_crash(self, error: Exception) -> None:
+        """Records that training failed, and keeps the parameters if the user wants them.
+
+        They are in the middle of an iteration, so nothing is resumed from them.
+        """
+        self.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
+        question = f"Training failed with {type(error).__name__}: save the parameters to {self.directory.crash}?"
+        if not self.config.confirm_checkpoint_upon_crash or is_confirmed(question):
+            with self.run:
+                Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
 
     # Checkpoints.
 
