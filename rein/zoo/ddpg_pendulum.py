@@ -1,0 +1,16 @@
+"""DDPG on Pendulum-v1."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "DdpgAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 20_000,
+    "bar": -170,
+    "reference": "-152 at 20k steps (RL Baselines3 Zoo)",
+}
+
+import_config("bases/ddpg.py")
+
+config("create_environment", env_name="Pendulum-v1")
+config("TrainerConfig", num_env_steps=20_000, replay_buffer_length=20_000, num_eval_environments=20)

@@ -1,0 +1,16 @@
+"""MPO on Pendulum-v1."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "MpoAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 50_000,
+    "bar": -175,
+    "reference": "-152 (other algorithms on this task)",
+}
+
+import_config("bases/mpo.py")
+
+config("create_environment", env_name="Pendulum-v1")
+config("TrainerConfig", num_env_steps=50_000, replay_buffer_length=50_000, num_eval_environments=20)

@@ -1,0 +1,16 @@
+"""SARSA on Pendulum-v1."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "SarsaAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 100_000,
+    "bar": -200,
+    "reference": "-152 (other algorithms on this task)",
+}
+
+import_config("bases/sarsa.py")
+
+config("create_environment", env_name="Pendulum-v1")
+config("TrainerConfig", num_env_steps=100_000, replay_buffer_length=100_000, num_eval_environments=20)

@@ -1,0 +1,17 @@
+"""TD3 on HalfCheetah-v5."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "Td3Algorithm",
+    "env": "HalfCheetah-v5",
+    "env_steps": 100_000,
+    "bar": 5000,
+    "reference": "5514 at 100k steps (the authors' code)",
+}
+
+pre_config({"random_steps": 10_000})
+import_config("bases/td3.py")
+
+config("create_environment", env_name="HalfCheetah-v5")
+config("TrainerConfig", num_env_steps=100_000, replay_buffer_length=100_000, initial_collect_steps=10_000)
