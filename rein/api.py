@@ -56,7 +56,7 @@ def make(
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **overrides: Any,
-) -> "Agent":
+) -> "AgentHandle":
     """A new agent, ready to train.
 
     Args:
@@ -94,11 +94,11 @@ def make(
         run_directory = RunDirectory.create(path)  # type: ignore[arg-type]
         changes = [f"{name}={value!r}" for name, value in sorted(given.items()) if name != "TrainerConfig.random_seed"]
         trainer = start_run(run_directory, entry.name, facts={"conf": str(entry.path), "overrides": changes})
-    return Agent(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
+    return AgentHandle(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
 
 
-def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoint: int | None = None) -> "Agent":
-    """The agent that `Agent.save` or `rein train` left in a directory.
+def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoint: int | None = None) -> "AgentHandle":
+    """The agent that `AgentHandle.save` or `rein train` left in a directory.
 
     Args:
         path: the directory; it is not changed, also if the agent is trained further.
@@ -116,10 +116,10 @@ def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoi
                 "rein.load(path, env=...)"
             ) from error
         raise
-    return Agent(policy, directory, None, None, RandomNumbers(), supply)
+    return AgentHandle(policy, directory, None, None, RandomNumbers(), supply)
 
 
-class Agent:
+class AgentHandle:
     """A policy that can be trained, evaluated, asked and saved; made by `rein.make` and `rein.load`.
 
     Use it in a `with` statement, or call `close`, to end its environments early.
@@ -195,7 +195,7 @@ class Agent:
 
         Args:
             observation: one observation, or arrays with a batch dimension in front.
-            state: recurrent state to act from, see `Agent.state`; None goes on from the last `predict`.
+            state: recurrent state to act from, see `AgentHandle.state`; None goes on from the last `predict`.
             episode_start: whether an episode begins here, a bool or [B]; None is False but for the very first call.
         """
         return self._actor.act(observation, state, episode_start)

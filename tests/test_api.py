@@ -22,13 +22,13 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def agent() -> api.Agent:
+def agent() -> api.AgentHandle:
     agent = api.make("ppo", env="CartPole-v1", seed=1, **SMALL)
     agent.train(128)
     return agent
 
 
-def test_an_agent_trains_evaluates_and_continues(agent: api.Agent) -> None:
+def test_an_agent_trains_evaluates_and_continues(agent: api.AgentHandle) -> None:
     before = agent.train(64).progress
     after = agent.train(64).progress
     assert before.fraction == after.fraction == 1.0
@@ -38,7 +38,7 @@ def test_an_agent_trains_evaluates_and_continues(agent: api.Agent) -> None:
     np.testing.assert_array_equal(agent.evaluate(7).returns, result.returns)
 
 
-def test_actions_fit_the_environment(agent: api.Agent) -> None:
+def test_actions_fit_the_environment(agent: api.AgentHandle) -> None:
     env = gym.make("CartPole-v1")
     observation, _ = env.reset(seed=0)
     for _ in range(5):
@@ -51,7 +51,7 @@ def test_actions_fit_the_environment(agent: api.Agent) -> None:
     assert actions[0] == actions[2] == agent.predict(observation)
 
 
-def test_a_saved_agent_acts_alike_and_trains_further(agent: api.Agent, tmp_path: Path) -> None:
+def test_a_saved_agent_acts_alike_and_trains_further(agent: api.AgentHandle, tmp_path: Path) -> None:
     observations = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
     path = agent.save(tmp_path / "agent")
     loaded = api.load(path)
@@ -68,7 +68,7 @@ def test_a_saved_agent_acts_alike_and_trains_further(agent: api.Agent, tmp_path:
     np.testing.assert_array_equal(again.predict(observations), loaded.predict(observations))
 
 
-def test_a_saved_agent_is_a_run(agent: api.Agent, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_agent_is_a_run(agent: api.AgentHandle, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = agent.save(tmp_path / "agent")
     capsys.readouterr()
     assert main(["evaluate", str(path), "--episodes", "3", "--json"]) == 0
@@ -192,7 +192,7 @@ def test_an_environment_object_is_refused() -> None:
         api.make("ppo", env=gym.make("CartPole-v1"))  # type: ignore[arg-type]
 
 
-def test_wrong_numbers_are_refused(agent: api.Agent) -> None:
+def test_wrong_numbers_are_refused(agent: api.AgentHandle) -> None:
     with pytest.raises(ValueError, match="num_env_steps is 0"):
         agent.train(0)
     with pytest.raises(ValueError, match="at least 1"):

@@ -18,7 +18,7 @@ import numpy as np
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
 from rein.training.statistics_of_runs import read_curve
-from rein.zoo import ZooEntry
+from rein.zoo import ZooEntry, tasks
 from rein.zoo.records import conf_hash, interquartile_mean, stratified_interval
 
 _CURVE_POINTS = 60
@@ -85,7 +85,8 @@ def _train(entry: ZooEntry, seed: int, work: Path) -> "subprocess.Popen[bytes] |
             return None
         command = ["resume", str(path)]
     else:
-        command = ["train", entry.name, "--seed", str(seed), "--dir", str(path)]
+        target = entry.name if tasks().get(entry.name) == entry else str(entry.path)
+        command = ["train", target, "--seed", str(seed), "--dir", str(path)]
     path.parent.mkdir(parents=True, exist_ok=True)
     with _log(work, seed).open("ab") as log:
         return subprocess.Popen(_rein(*command, "--threads", "1"), stdout=log, stderr=log, env=_environment())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rein
-from rein.api import Agent
+from rein.api import AgentHandle
 from rein.cli.entry import COMMANDS, make_parser
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,8 +42,8 @@ def test_code_in_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.Monk
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "python_api.md").read_text(), re.DOTALL)
     assert len(blocks) == 3
     monkeypatch.chdir(tmp_path)
-    train, make = Agent.train, rein.make
-    monkeypatch.setattr(Agent, "train", lambda self, steps, **options: train(self, 64, **options))
+    train, make = AgentHandle.train, rein.make
+    monkeypatch.setattr(AgentHandle, "train", lambda self, steps, **options: train(self, 64, **options))
     short = {"unroll_length": 8, "mini_batch_size": 32, "num_evals": 1, "num_eval_episodes": 1}
     monkeypatch.setattr(rein, "make", lambda *words, **options: make(*words, **{**short, **options}))
     names: dict[str, object] = {}

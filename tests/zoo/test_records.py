@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rein.zoo import ZooEntry, read_entry, tasks
+from rein.zoo.records import (
+    conf_hash,
+    interquartile_mean,
+    is_stale,
+    read_record,
+    results_page,
+    stratified_interval,
+    write_record,
+)
+from rein.zoo.verification import verify
+
+CONF = '''"""A tiny run."""
+from rein.config import config, import_config
+
+ENTRY = {"algorithm": "PPOAlgorithm", "env": "CartPole-v1", "env_steps": 256, "bar": %s}
+
+import_config("%s")
+config("create_environment", env_name="CartPole-v1")
+config("TrainerConfig", num_env_steps=256, unroll_length=16, mini_batch_size=32, num_updates_per_train_iter=1, evaluate=False)
+'''
+
+
+def make_entry(folder: Path, bar: float = 1, comment: str = "") -> ZooEntry:
+    base = tasks()["ppo_cartpole"].path.parent / "bases" / "ppo.py"
+    path = folder / "tiny.py"
+    path.write_text(CONF % (bar, base) + comment)
+    return read_entry(path)
+
+
+def make_record(**facts: Any) -> dict[str, Any]:
+    seed = {"seed": 0, "mean_return": 500.0, "seconds": 60.0, "curve": [[0, 10.0], [100, 500.0]]}
+    entry = tasks()["ppo_cartpole"]
+    record = {
+        "name": entry.name,
+        "algorithm": entry.algorithm,
+        "env": entry.env,
+        "env_steps": 100_000,
+        "bar": 490,
+        "reference": None,
+        "score": 500.0,
+        "met": True,
+        "iqm": 500.0,
+        "iqm_interval": [499.0, 500.0],
+        "episodes": 100,
+        "seeds": [seed],
+        "conf_hash": conf_hash(entry),
+        "version": "0.1.0",
+    }
+    return {**record, **facts}
+
+
+def test_interquartile_mean_leaves_out_a_quarter_at_each_end() -> None:
+    assert interquartile_mean(np.array([100.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, -100.0])) == pytest.approx(3.5)
+    assert interquartile_mean(np.array([7.0])) == 7.0
+
+
+def test_the_interval_covers_the_estimate_and_shrinks_with_data() -> None:
+    rng = np.random.default_rng(0)
+    few = [rng.normal(10, 1, 20) for _ in range(3)]
+    many = [rng.normal(10, 1, 400) for _ in range(3)]
+    low, high = stratified_interval(few, resamples=300)
+    assert low < interquartile_mean(np.concatenate(few)) < high
+    narrow = stratified_interval(many, resamples=300)
+    assert narrow[1] - narrow[0] < high - low
+
+
+def test_the_hash_sees_settings_and_not_comments(tmp_path: Path) -> None:
+    plain = conf_hash(make_entry(tmp_path))
+    assert conf_hash(make_entry(tmp_path, bar=2, comment="# why\n")) == plain
+    assert conf_hash(make_entry(tmp_path, comment='config("PPOLoss", gamma=0.5, replace=True)\n')) != plain
+
+
+def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    write_record(make_record(), results)
+    page = (tmp_path / "results.md").read_text()
+    assert "| ppo_cartpole | PPOAlgorithm | CartPole-v1 | 100k |" in page
+    assert "stale" not in page
+    assert (results / "ppo_cartpole.svg").read_text().startswith("<svg")
+    record = read_record("ppo_cartpole", results)
+    assert record is not None
+    assert not is_stale(record, tasks()["ppo_cartpole"])
+    write_record(make_record(conf_hash="other", met=False), results)
+    page = results_page(results)
+    assert "stale: the conf has changed" in page
+    assert "**no**" in page
+    assert read_record("nothing", results) is None
+
+
+def test_every_kept_record_belongs_to_an_entry() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "results"
+    for path in folder.glob("*.json"):
+        assert json.loads(path.read_text())["name"] in tasks()
+
+
+@pytest.mark.slow
+def test_verification_trains_evaluates_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    entry = make_entry(tmp_path)
+    said: list[str] = []
+    record = verify(entry, [0, 1], tmp_path / "work", episodes=4, jobs=2, say=said.append)
+    assert len(said) == 2
+    assert len(record["seeds"]) == 2
+    assert record["met"] == (record["score"] >= 1)
+    assert record["seeds"][0]["curve"]
+    again = verify(entry, [0, 1], tmp_path / "work", episodes=4, jobs=2, say=said.append)
+    assert len(said) == 2
+    assert [s["mean_return"] for s in again["seeds"]] == [s["mean_return"] for s in record["seeds"]]
