@@ -96,18 +96,25 @@ class EpisodeMetrics:
     def result(self) -> dict[str, float]:
         """Returns all metrics by name; averages are left out until a whole episode has ended.
 
-        Names: `AverageReturn` (`AverageReturn/<i>` for each dimension of a vector reward), `AverageEpisodeLength`,
-        `AverageEnvInfo/<name>`, `EnvironmentSteps`, `NumberOfEpisodes`, and `StepsPerSecond` since the previous call.
+        Names: those of `averages`, `EnvironmentSteps`, `NumberOfEpisodes`, and `StepsPerSecond` since the previous call.
         """
-        results: dict[str, float] = {}
+        return {
+            **self.averages(),
+            "EnvironmentSteps": float(self.environment_steps),
+            "NumberOfEpisodes": float(self.number_of_episodes),
+            "StepsPerSecond": self._steps_per_second(),
+        }
+
+    def averages(self) -> dict[str, float]:
+        """Returns the averages over the window of episodes by name; nothing until a whole episode has ended.
+
+        Names: `AverageReturn` (`AverageReturn/<i>` for each dimension of a vector reward), `AverageEpisodeLength`,
+        `AverageEnvInfo/<name>`.
+        """
         rows = self._window_rows()
-        if len(rows):
-            averages = rows.mean(axis=0)
-            results = dict(zip(self._column_names(), averages.tolist(), strict=True))
-        results["EnvironmentSteps"] = float(self.environment_steps)
-        results["NumberOfEpisodes"] = float(self.number_of_episodes)
-        results["StepsPerSecond"] = self._steps_per_second()
-        return results
+        if not len(rows):
+            return {}
+        return dict(zip(self._column_names(), rows.mean(axis=0).tolist(), strict=True))
 
     @property
     def returns(self) -> Tensor:

@@ -20,7 +20,6 @@ from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopRequest
 
-
 logger = logging.getLogger(__name__)
 
 
@@ -191,7 +190,7 @@ class Trainer:
 
     def _progress(self) -> Progress:
         run = self.run
-        metrics = self.algorithm.get_metrics().result() if run.iterations else {}
+        metrics = self.algorithm.get_metrics().averages() if run.iterations else {}
         return Progress(run.iterations, run.env_steps, run.progress, self._seconds, metrics)
 
     def _evaluate(self, progress: Progress) -> None:
