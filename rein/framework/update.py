@@ -34,11 +34,10 @@ def update_with_gradient(
     weights = importance_weights(algorithm._config, batch_info)
     loss_info = average(loss_info, valid_masks, weights)
     _check_finite(algorithm.name, loss_info)
-    loss = weight * loss_info.loss
     for optimizer in optimizers:
         optimizer.zero_grad(set_to_none=True)
-    if isinstance(loss, Tensor) and loss.requires_grad:
-        torch.autograd.backward(loss)
+    if isinstance(loss_info.loss, Tensor) and loss_info.loss.requires_grad:
+        torch.autograd.backward(weight * loss_info.loss)
     for optimizer in optimizers:
         optimizer.step()
     return loss_info, _Updated(algorithm, optimizers)

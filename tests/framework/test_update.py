@@ -61,3 +61,10 @@ def test_scalar_loss_must_be_scalar() -> None:
 def test_an_info_that_is_no_loss_needs_calc_loss() -> None:
     with pytest.raises(NotImplementedError, match="define calc_loss"):
         Quadratic().calc_loss({"a": 1})
+
+
+def test_an_update_without_a_loss_changes_nothing() -> None:
+    alg = Quadratic()
+    info, _ = alg.update_with_gradient(LossInfo())
+    assert info.loss == ()
+    assert alg.x.item() == 3.0
