@@ -51,11 +51,13 @@ def observe_for_replay(algorithm: "Algorithm", experience: Experience) -> None:
 
 
 def _stored(algorithm: "Algorithm", experience: Experience) -> Experience:
-    """What the replay buffer keeps of a step: tensors only."""
+    """What the replay buffer keeps of a step: tensors only, and of the state what training needs."""
     return experience._replace(
         time_step=experience.time_step._replace(untransformed=()),
         rollout_info=distributions_to_params(experience.rollout_info),
-        state=experience.state if algorithm.need_full_rollout_state() else (),
+        state=nest.prune_nest_like(experience.state, algorithm.train_state_spec, ())
+        if algorithm.need_full_rollout_state()
+        else (),
     )
 
 
