@@ -8,6 +8,7 @@ from torch import Tensor
 from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.framework import learning, minibatch
+from rein.framework.update import in_mixed_precision
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
 from rein.replay.files import load_offline_buffer
@@ -87,11 +88,13 @@ def _loss(
     """Loss, mask [T, B], experience and info of a batch sampled from `buffer`."""
     data, batch_info = buffer.get_batch(size, length)
     experience = learning.from_buffer(algorithm, buffer, data, batch_info)
+    config = algorithm._require_config()
     if is_offline:
-        info = learning.train_info(algorithm, experience, partial(algorithm.train_step_offline, pre_train=pre_train))
+        train_step = partial(algorithm.train_step_offline, pre_train=pre_train)
+        info = in_mixed_precision(config, lambda: learning.train_info(algorithm, experience, train_step))
         loss_info = algorithm.calc_loss_offline(info, pre_train)
     else:
-        info = learning.train_info(algorithm, experience)
+        info = in_mixed_precision(config, lambda: learning.train_info(algorithm, experience))
         loss_info = algorithm.calc_loss(info)
     turned = experience._replace(time_step=minibatch.time_major(experience.time_step))
     return loss_info, learning.valid_masks(turned.step_type), turned, info

@@ -27,7 +27,7 @@ from rein.distributions import (
     stack_distributions,
 )
 from rein.framework import minibatch
-from rein.framework.update import average
+from rein.framework.update import average, in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.replay import ReplayBuffer
@@ -190,7 +190,7 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
     config = algorithm._config
     assert config is not None
     with timer("learn"):
-        info = train_info(algorithm, batch)
+        info = in_mixed_precision(config, lambda: train_info(algorithm, batch))
         if algorithm._train_info_spec is None:
             algorithm._train_info_spec = extract_spec(info, from_dim=2)
         loss_info = algorithm.calc_loss(info)

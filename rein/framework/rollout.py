@@ -8,6 +8,7 @@ from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
 from rein.distributions import extract_spec, map_params, stack_distributions
 from rein.framework.action_bounds import ActionBounds
+from rein.framework.update import in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.timers import timer
@@ -106,7 +107,8 @@ class Rollout:
             transformer.train()
         state = reset_state(self.policy_state, raw.is_first(), self._initial_state)
         with torch.set_grad_enabled(with_grad), timer("act"):
-            alg_step = algorithm.rollout_step(time_step, state)
+            config = algorithm._config if with_grad else None
+            alg_step = in_mixed_precision(config, lambda: algorithm.rollout_step(time_step, state))
         if keep:
             algorithm.observe_for_metrics(raw)
             self.transform_state = transform_state

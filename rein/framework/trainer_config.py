@@ -215,7 +215,10 @@ class TrainerConfig:
 
     def check_batches(self, num_envs: int) -> None:
         """Raises `ValueError` if a rollout of `num_envs` environments cannot be split into the minibatches."""
-        if not self.trains_on_fresh_rollouts or self.async_unroll:
+        if not self.trains_on_fresh_rollouts:
+            self._check_replay(num_envs)
+            return
+        if self.async_unroll:
             return
         steps = int(self.unroll_length)
         length = self.mini_batch_length or steps
@@ -236,6 +239,22 @@ class TrainerConfig:
                 f"({num_envs} environments x {steps} steps / mini_batch_length {length}): make it smaller, or unroll more"
             )
 
+    def _check_replay(self, num_envs: int) -> None:
+        if self.whole_replay_buffer_training:
+            return
+        capacity = num_envs * self.replay_buffer_length
+        if self.initial_collect_steps > capacity:
+            raise ValueError(
+                f"initial_collect_steps={self.initial_collect_steps} is more than the {capacity} steps that the replay "
+                f"buffer holds ({num_envs} environments x replay_buffer_length {self.replay_buffer_length}), so that "
+                "training would never begin: collect less, or hold more"
+            )
+        if self.mini_batch_length is not None and self.mini_batch_length > self.replay_buffer_length:
+            raise ValueError(
+                f"mini_batch_length={self.mini_batch_length} is more than replay_buffer_length={self.replay_buffer_length}: "
+                "hold more, or train on shorter sequences"
+            )
+
     def _check(self) -> None:
         if self.ml_type not in ("rl", "sl"):
             raise ValueError(f'ml_type is {self.ml_type!r}: give "rl" or "sl"')
@@ -250,3 +269,28 @@ class TrainerConfig:
             raise ValueError(f"unroll_length is {self.unroll_length}: it must be positive")
         if not 0.0 <= self.epsilon_greedy <= 1.0:
             raise ValueError(f"epsilon_greedy is {self.epsilon_greedy}: it must be in [0, 1]")
+        self._check_combinations()
+        self._check_available()
+
+    def _check_combinations(self) -> None:
+        intervals = ("summary_interval", "eval_interval", "num_eval_episodes", "num_eval_environments")
+        for name in (*intervals, "rl_train_every_update_steps", "metric_min_buffer_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.offline_buffer_dir is not None and self.whole_replay_buffer_training:
+            raise ValueError(
+                "offline_buffer_dir is set, but whole_replay_buffer_training is True: hybrid training samples from its "
+                "buffers, so set whole_replay_buffer_training=False and clear_replay_buffer=False"
+            )
+        if self.no_thread_env_for_conf and self.evaluate:
+            raise ValueError("no_thread_env_for_conf forbids the environment that evaluate=True needs: set one of them")
+        if self.eval_uncertainty and self.ml_type != "sl":
+            raise ValueError('eval_uncertainty is True, but ml_type is "rl": it belongs to supervised learning')
+
+    def _check_available(self) -> None:
+        """Refuses settings that would otherwise be ignored in silence."""
+        if self.ddp_paras_check_interval:
+            raise ValueError(
+                f"ddp_paras_check_interval is {self.ddp_paras_check_interval}, which is not available: replicas are made by "
+                "rein.distributed, which sends parameters as a whole"
+            )

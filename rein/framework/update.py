@@ -1,5 +1,6 @@
 """One gradient update: from the losses of many steps to new parameters."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -8,7 +9,8 @@ from torch.nn import Parameter
 
 from rein import nest
 from rein.data_structures import BatchInfo, LossInfo
-from rein.distributions import distributions_to_params
+from rein.distributions import distributions_to_params, map_params
+from rein.framework.gradient_noise import summarize_gradient_noise
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.runtime import summary
@@ -32,6 +34,10 @@ def update_with_gradient(
     """Averages the losses, computes gradients, and steps every optimizer of `algorithm`."""
     optimizers = algorithm.optimizers()
     weights = importance_weights(algorithm._config, batch_info)
+    config = algorithm._config
+    if config is not None and config.summarize_gradient_noise_scale and summary.should_record_summaries():
+        params = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+        summarize_gradient_noise(algorithm.name, loss_info.loss, valid_masks, params)
     loss_info = average(loss_info, valid_masks, weights)
     _check_finite(algorithm.name, loss_info)
     for optimizer in optimizers:
@@ -41,6 +47,19 @@ def update_with_gradient(
     for optimizer in optimizers:
         optimizer.step()
     return loss_info, _Updated(algorithm, optimizers)
+
+
+def in_mixed_precision(config: TrainerConfig | None, compute: Callable[[], Nest]) -> Nest:
+    """What `compute` returns; with `enable_amp`, its matrix products are made in bfloat16.
+
+    The results are float32 again, so that losses keep their precision. Bfloat16 has the range of float32: gradients need
+    no scaling.
+    """
+    if config is None or not config.enable_amp:
+        return compute()
+    with torch.autocast(torch.get_default_device().type, dtype=torch.bfloat16):
+        result = compute()
+    return map_params(lambda tensor: tensor.float() if tensor.dtype == torch.bfloat16 else tensor, result)
 
 
 class _Updated(list[tuple[str, Parameter]]):
