@@ -2,11 +2,11 @@
 
 SAC that explores by another policy. With the policy N(mu, Sigma) before squashing, and mean and deviation of the critics,
 
-    Q_UB(s, a) = mean_i Q_i(s, a) + beta_UB std_i Q_i(s, a)                        (eq. 4)
-    mu_E       = mu + sqrt(2 delta) Sigma g / ||g||_Sigma,   g = dQ_UB/dmu         (eq. 7)
+    Q_UB(s, a) = mean_i Q_i(s, a) + beta_UB std_i Q_i(s, a)
+    mu_E       = mu + sqrt(2 delta) Sigma g / ||g||_Sigma,   g = dQ_UB/dmu
 
 where ||g||_Sigma = sqrt(g^T Sigma g): of all policies within the KL divergence delta, the one that is best by the upper
-bound. It is evaluated at the mean. The norm is taken over all continuous actions together.
+bound (proposition 1 of the paper). The gradient is taken at the mean. The norm is taken over all continuous actions together.
 """
 
 import math

@@ -25,14 +25,14 @@ config(
     scale_distribution=True,
     std_bias_initializer_value=0.5413,
 )
+actor_network = partial(
+    ActorDistributionNetwork, fc_layer_params=hidden_layers, continuous_projection_net_ctor=NormalProjectionNetwork
+)
+critic_network = partial(CriticNetwork, joint_fc_layer_params=hidden_layers)
 config(
     "SacAlgorithm",
-    actor_network_cls=partial(
-        ActorDistributionNetwork,
-        fc_layer_params=hidden_layers,
-        continuous_projection_net_ctor=NormalProjectionNetwork,
-    ),
-    critic_network_cls=partial(CriticNetwork, joint_fc_layer_params=hidden_layers),
+    actor_network_cls=actor_network,
+    critic_network_cls=critic_network,
     q_network_cls=partial(QNetwork, fc_layer_params=hidden_layers),
     critic_loss_ctor=OneStepTDLoss,
     target_update_tau=0.005,

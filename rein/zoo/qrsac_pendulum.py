@@ -1,0 +1,17 @@
+"""QRSAC on Pendulum-v1."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "QrsacAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 20_000,
+    "bar": -165,
+    "reference": "-151 (TQC, RL Baselines3 Zoo)",
+}
+
+pre_config({"learning_rate": 1e-3})
+import_config("bases/qrsac.py")
+
+config("create_environment", env_name="Pendulum-v1")
+config("TrainerConfig", num_env_steps=20_000, replay_buffer_length=20_000, num_eval_environments=20)
