@@ -157,8 +157,16 @@ def _names(algorithm: nn.Module) -> dict[Parameter, str]:
     return {param: name for name, param in algorithm.named_parameters()}
 
 
-def _visible(algorithm: "Algorithm") -> list[Parameter]:
-    return _unique(p for child in _children(algorithm) for p in _trainable(child))
+def _visible(algorithm: "Algorithm", visited: set[int] | None = None) -> list[Parameter]:
+    """What somebody should train: all but what the algorithms of the tree ignore."""
+    visited = set() if visited is None else visited
+    if id(algorithm) in visited:
+        return []
+    visited.add(id(algorithm))
+    found: list[Parameter] = []
+    for child in _children(algorithm):
+        found += _visible(child, visited) if _is_algorithm(child) else _trainable(child)
+    return _unique(found)
 
 
 def _children(algorithm: "Algorithm", with_ignored: bool = False) -> list[Any]:

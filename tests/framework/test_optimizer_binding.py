@@ -63,6 +63,12 @@ def test_parameters_without_an_optimizer_are_reported() -> None:
     assert "head.weight" in root.get_unoptimized_parameter_info()
 
 
+def test_what_a_part_ignores_is_not_missed_by_the_whole() -> None:
+    whole = Algorithm(name="Whole")
+    whole.part = Root(optimizer=Adam(lr=0.1, name="root"))
+    assert "None" not in names_of(whole)
+
+
 def test_forced_visibility_gives_parameters_to_the_parent_too() -> None:
     root = Root(optimizer=Adam(lr=0.1, name="root"), child_optimizer=SGD(lr=0.1, name="child"))
     root.child.force_params_visible_to_parent = True
