@@ -178,14 +178,16 @@ class TracAlgorithm(RLAlgorithm):
         self._ac_algorithm.after_update(root_inputs, info.ac)
         before = map_params(Tensor.detach, info.action_distribution)
         experience = TracExperience(
-            observation=info.observation,
+            observation=nest.detach(info.observation),
             step_type=root_inputs.step_type,
             state=nest.detach(info.state),
             prev_action=info.prev_action,
         )
+        # Inside an agent the policy does not see what the environment shows, but what other parts made of it.
+        inputs = root_inputs._replace(observation=experience.observation)
 
         def change() -> Nest:
-            after = self._action_distributions(root_inputs, experience)
+            after = self._action_distributions(inputs, experience)
             return nest.map_structure(lambda old, new: distance(old, new).mean(), before, after)
 
         adjustment = self._trusted_updater.adjust_step(change, self._limits)
