@@ -101,6 +101,11 @@ class AlgorithmContainer(Algorithm):
         with_info = {key: alg for key, alg in self._algs.items() if not nest.is_empty(info.get(key, ()))}
         return sum_losses({key: alg.calc_loss(info[key]) for key, alg in with_info.items()})
 
+    def calc_loss_offline(self, info: dict[str, Nest], pre_train: bool = False) -> LossInfo:
+        """Like `calc_loss`, for offline data."""
+        with_info = {key: alg for key, alg in self._algs.items() if not nest.is_empty(info.get(key, ()))}
+        return sum_losses({key: alg.calc_loss_offline(info[key], pre_train) for key, alg in with_info.items()})
+
     def preprocess_experience(
         self, root_inputs: Nest, rollout_info: dict[str, Nest], batch_info: BatchInfo
     ) -> tuple[Nest, Nest]:
@@ -201,6 +206,14 @@ class SequentialAlg(AlgorithmContainer):
         """Computes all modules, algorithms by `train_step`."""
         return self._compute(inputs, state, lambda alg, key, x, s: alg.train_step(x, s, rollout_info.get(key, ())))
 
+    def train_step_offline(
+        self, inputs: Nest, state: dict[str, Nest], rollout_info: dict[str, Nest], pre_train: bool = False
+    ) -> AlgStep:
+        """Computes all modules, algorithms by `train_step_offline`."""
+        return self._compute(
+            inputs, state, lambda alg, key, x, s: alg.train_step_offline(x, s, rollout_info.get(key, ()), pre_train)
+        )
+
     def _compute(self, inputs: Nest, state: dict[str, Nest], step_function: StepFunction) -> AlgStep:
         infos: dict[str, Nest] = {}
         states: dict[str, Nest] = {}
@@ -257,6 +270,10 @@ class _Delegating(Algorithm):
         """The loss of the wrapped algorithm."""
         return self._alg.calc_loss(info)
 
+    def calc_loss_offline(self, info: Nest, pre_train: bool = False) -> LossInfo:
+        """The loss of the wrapped algorithm for offline data."""
+        return self._alg.calc_loss_offline(info, pre_train)
+
     def preprocess_experience(self, root_inputs: Nest, rollout_info: Nest, batch_info: BatchInfo) -> tuple[Nest, Nest]:
         """As the wrapped algorithm does."""
         return self._alg.preprocess_experience(root_inputs, rollout_info, batch_info)
@@ -306,6 +323,13 @@ class EchoAlg(_Delegating):
         """One step of the algorithm, with the echo of the step before."""
         echo_input = {"input": inputs, "echo": state["echo"]}
         return self._echoed(self._alg.train_step(echo_input, state["alg"], rollout_info))
+
+    def train_step_offline(
+        self, inputs: Nest, state: dict[str, Nest], rollout_info: Nest, pre_train: bool = False
+    ) -> AlgStep:
+        """One step of the algorithm on offline data, with the echo of the step before."""
+        echo_input = {"input": inputs, "echo": state["echo"]}
+        return self._echoed(self._alg.train_step_offline(echo_input, state["alg"], rollout_info, pre_train))
 
     def _echoed(self, step: AlgStep) -> AlgStep:
         state = {"alg": step.state, "echo": step.output["echo"]}
@@ -369,3 +393,7 @@ class RLAlgWrapper(_Delegating, RLAlgorithm):
     def train_step(self, inputs: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
         """One step of the algorithm."""
         return self._alg.train_step(inputs, state, rollout_info)
+
+    def train_step_offline(self, inputs: TimeStep, state: Nest, rollout_info: Nest, pre_train: bool = False) -> AlgStep:
+        """One step of the algorithm on offline data."""
+        return self._alg.train_step_offline(inputs, state, rollout_info, pre_train)

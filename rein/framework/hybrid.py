@@ -56,6 +56,14 @@ class OfflineData:
         """Whether enough updates were made on offline data alone."""
         return self.num_updates >= self._start_after
 
+    def state_dict(self) -> dict[str, int]:
+        """How far training has come; the data itself is not changed by it."""
+        return {"num_updates": self.num_updates}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Goes on where `state_dict` was taken."""
+        self.num_updates = state["num_updates"]
+
     def train(self, algorithm: "RLAlgorithm") -> int:
         """The updates of one iteration, each on offline data and, in turn, on the replay buffer too."""
         config = algorithm._require_config()
@@ -69,7 +77,8 @@ class OfflineData:
                 config.data_transformer.set_data_source("pretrain" if pre_train else "replay")
             batches = [_loss(algorithm, self._buffer, config.mini_batch_size, length, True, pre_train)]
             online = algorithm.replay_buffer
-            if not pre_train and self.num_updates % self._online_every == 0 and online is not None:
+            is_turn = not pre_train and self.num_updates % self._online_every == 0
+            if is_turn and online is not None and learning.has_enough(online, config):
                 batches.append(_loss(algorithm, online, config.mini_batch_size, length, False, False))
             loss_info = learning.total_loss([(loss, mask) for loss, mask, _, _ in batches])
             loss_info, params = algorithm.update_with_gradient(loss_info)

@@ -27,6 +27,7 @@ from rein.distributions import (
     stack_distributions,
 )
 from rein.framework import minibatch
+from rein.framework.trainer_config import TrainerConfig
 from rein.framework.update import average, in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
@@ -147,7 +148,7 @@ def _train_in_passes(algorithm: "Algorithm", experience: Experience, steps: int)
 def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool = False) -> int:
     """Makes the updates of one iteration from the replay buffer; none before `initial_collect_steps`."""
     config, buffer = algorithm._config, algorithm._replay_buffer
-    if config is None or buffer is None or buffer.total_size < config.initial_collect_steps:
+    if config is None or buffer is None or not has_enough(buffer, config):
         return 0
     if config.whole_replay_buffer_training:
         whole = from_buffer(algorithm, buffer, *buffer.gather_all(ignore_earliest_frames=True))
@@ -170,6 +171,14 @@ def train_from_replay_buffer(algorithm: "Algorithm", update_global_counter: bool
         if update_global_counter and config.update_counter_every_mini_batch:
             summary.increment_global_counter()
     return trained
+
+
+def has_enough(buffer: ReplayBuffer, config: TrainerConfig) -> bool:
+    """Whether the replay buffer holds `initial_collect_steps`, and a sequence to sample."""
+    if buffer.total_size < config.initial_collect_steps:
+        return False
+    length = 1 if config.whole_replay_buffer_training else config.mini_batch_length or int(config.unroll_length)
+    return int(buffer.current_size.max()) >= length
 
 
 def from_buffer(algorithm: "Algorithm", buffer: ReplayBuffer, data: Experience, batch_info: BatchInfo) -> Experience:

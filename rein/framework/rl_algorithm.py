@@ -289,6 +289,11 @@ class RLAlgorithm(Algorithm):
         """Whether there is offline data to train on."""
         return self._offline is not None
 
+    @property
+    def offline_data(self) -> OfflineData | None:
+        """The offline data of hybrid training."""
+        return self._offline
+
     def load_offline_replay_buffer(self, untransformed_observation_spec: Nest) -> None:
         """Loads the buffers of `TrainerConfig.offline_buffer_dir` for hybrid training.
 

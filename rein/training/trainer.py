@@ -247,6 +247,8 @@ class Trainer:
             "rollout": self.algorithm.rollout.state_dict(),
             "data_transformer": dict(self.config.data_transformer.state_dict()),
         }
+        if self.algorithm.offline_data is not None:
+            state["offline"] = self.algorithm.offline_data.state_dict()
         if self.algorithm.replay_buffer is not None:
             state["replay_buffer"] = self.algorithm.replay_buffer.state_dict()
         return state
@@ -258,12 +260,15 @@ class Trainer:
         self.algorithm.rollout.load_state_dict(components["rollout"])
         if "replay_buffer" in components:
             self.algorithm.restore_replay_buffer(components["replay_buffer"])
+        if self.algorithm.offline_data is not None:
+            self.algorithm.offline_data.load_state_dict(components["offline"])
         # What was loaded from elsewhere when the run began has been trained since.
         self.algorithm.load_state_dict(components["alg"], skip_preloded=False)
         self.algorithm.get_metrics().load_state_dict(components["metrics"])
         self.config.data_transformer.load_state_dict(components["data_transformer"])
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
+        self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
 
     def close(self) -> None:
         """Closes environments and writers."""

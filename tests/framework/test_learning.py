@@ -161,6 +161,12 @@ def test_the_whole_buffer_is_cut_into_sequences_that_leave_out_the_newest_step()
     assert sorted(column.tolist() for column in alg.losses[1]["t"].T) == [[3, 4], [5, 6]]
 
 
+def test_replay_waits_until_there_is_a_sequence_to_sample() -> None:
+    settings = dict(whole_replay_buffer_training=False, clear_replay_buffer=False, replay_buffer_length=20)
+    alg = make(OffPolicyRecorder, length=50, unroll_length=1, mini_batch_length=3, mini_batch_size=2, **settings)
+    assert [alg.train_iter() > 0 for _ in range(4)] == [False, False, True, True]
+
+
 def test_specs_are_known_after_the_first_update() -> None:
     alg = make(OffPolicyRecorder, unroll_length=4)
     assert alg.train_info_spec is None

@@ -58,7 +58,7 @@ class Counter(OnPolicyAlgorithm):
         assert not torch.is_grad_enabled()
         self.seen.append((inputs.observation[:, 0].tolist(), state[:, 0].tolist()))
         torch.rand(3)
-        np.random.rand(3)  # noqa: NPY002 - the global generators are what is protected
+        np.random.rand(3)
         return AlgStep(output=torch.zeros(inputs.step_type.shape[0], dtype=torch.int64), state=state + 1)
 
 
@@ -96,14 +96,14 @@ def test_recurrent_states_begin_anew_with_every_episode() -> None:
 def test_nothing_changes() -> None:
     env, algorithm = make(2)
     torch.manual_seed(3)
-    np.random.seed(3)  # noqa: NPY002
-    expected = (torch.rand(1).item(), np.random.rand())  # noqa: NPY002
+    np.random.seed(3)
+    expected = (torch.rand(1).item(), np.random.rand())
     torch.manual_seed(3)
-    np.random.seed(3)  # noqa: NPY002
+    np.random.seed(3)
     assert algorithm.training
     evaluate(algorithm, env, 4)
     assert algorithm.training
-    assert (torch.rand(1).item(), np.random.rand()) == expected  # noqa: NPY002
+    assert (torch.rand(1).item(), np.random.rand()) == expected
 
 
 def test_running_statistics_are_used_but_not_changed() -> None:

@@ -1,0 +1,206 @@
+"""Hybrid training: which updates are made on offline data, which on the run's own, and with what weights."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rein.config import config, fresh_configs
+from rein.data_structures import AlgStep, LossInfo, TimeStep
+from rein.envs import create_environment
+from rein.framework import OffPolicyAlgorithm, TrainerConfig
+from rein.nest import Nest
+from rein.optimizers import SGD
+from rein.replay.files import save_replay_buffer
+from rein.training import RunDirectory, Trainer
+
+
+class Counting(gym.Env[Any, Any]):
+    """Observation and reward are `start + t`."""
+
+    observation_space = gym.spaces.Box(-1e6, 1e6, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.start = start
+        self.t = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.t = 0
+        return np.array([self.start], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.t += 1
+        return np.array([self.start + self.t], np.float32), 1.0, self.t == 20, False, {}
+
+
+class Recorder(OffPolicyAlgorithm):
+    """Records what it is asked to learn from; the gradient of each loss is its share of the data."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(train_state_spec=(), optimizer=SGD(lr=1.0), name="Recorder", **kwargs)
+        self.w = nn.Parameter(torch.zeros(()))
+        self.calls: list[tuple[str, float]] = []
+
+    def rollout_step(self, inputs: TimeStep, state: Nest) -> AlgStep:
+        action = torch.zeros(inputs.step_type.shape, dtype=torch.int64)
+        return AlgStep(output=action, info={"seen": inputs.observation[:, 0]})
+
+    def train_step(self, inputs: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
+        return AlgStep(info={"x": inputs.observation[:, 0], "w": self.w.expand(inputs.step_type.shape)})
+
+    def train_step_offline(self, inputs: TimeStep, state: Nest, rollout_info: Nest, pre_train: bool = False) -> AlgStep:
+        assert torch.equal(rollout_info["seen"], inputs.observation[:, 0])
+        return self.train_step(inputs, state, rollout_info)
+
+    def calc_loss(self, info: Any) -> LossInfo:
+        self.calls.append(("online", info["x"].max().item()))
+        return LossInfo(loss=info["w"])
+
+    def calc_loss_offline(self, info: Any, pre_train: bool = False) -> LossInfo:
+        self.calls.append(("pretrain" if pre_train else "offline", info["x"].min().item()))
+        return LossInfo(loss=3 * info["w"])
+
+
+SETTINGS: dict[str, Any] = dict(
+    unroll_length=4,
+    mini_batch_length=2,
+    mini_batch_size=4,
+    num_updates_per_train_iter=2,
+    whole_replay_buffer_training=False,
+    clear_replay_buffer=False,
+    replay_buffer_length=100,
+)
+
+
+def make(start: float = 0.0, **settings: Any) -> Recorder:
+    env = create_environment(lambda: Counting(start), 1, backend="sync", seed=0)
+    specs = dict(observation_spec=env.observation_spec, action_spec=env.action_spec, reward_spec=env.reward_spec)
+    return Recorder(env=env, config=TrainerConfig("", **{**SETTINGS, **settings}), **specs)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    """A buffer whose observations are all at least 1000."""
+    collector = make(1000.0, initial_collect_steps=10_0)
+    for _ in range(10):
+        collector.train_iter()
+    assert collector.replay_buffer is not None
+    save_replay_buffer(collector.replay_buffer, tmp_path / "buffer")
+    return str(tmp_path / "buffer")
+
+
+def hybrid(saved: Any, **settings: Any) -> Recorder:
+    alg = make(offline_buffer_dir=saved, **settings)
+    alg.load_offline_replay_buffer(alg.rollout.env.observation_spec)
+    return alg
+
+
+def kinds(alg: Recorder) -> list[str]:
+    return [kind for kind, _ in alg.calls]
+
+
+def test_offline_and_online_data_are_not_confused(saved: str) -> None:
+    alg = hybrid(saved)
+    alg.train_iter()
+    assert alg.has_offline
+    assert kinds(alg) == ["offline", "online"] * 2
+    assert all((value >= 1000) == (kind != "online") for kind, value in alg.calls)
+
+
+def test_pretraining_takes_no_steps(saved: str) -> None:
+    alg = hybrid(saved, rl_train_after_update_steps=4)
+    for _ in range(2):
+        assert alg.train_iter() == 16
+    assert kinds(alg) == ["pretrain"] * 4
+    assert alg.get_metrics().environment_steps == 0
+    alg.calls.clear()
+    alg.train_iter()
+    assert kinds(alg) == ["offline", "online"] * 2
+    assert alg.get_metrics().environment_steps > 0
+
+
+def test_online_updates_can_be_rarer(saved: str) -> None:
+    alg = hybrid(saved, rl_train_every_update_steps=3, num_updates_per_train_iter=7)
+    alg.train_iter()
+    online = [i for i, kind in enumerate(kinds(alg)) if kind == "online"]
+    assert len(online) == 3
+    assert kinds(alg).count("offline") == 7
+
+
+def test_both_losses_are_added(saved: str) -> None:
+    alg = hybrid(saved, num_updates_per_train_iter=1)
+    alg.train_iter()
+    # The gradients are 3 and 1, less the share of LAST steps, which do not count.
+    assert -4.0 <= alg.w.item() <= -2.0
+    pretrained = hybrid(saved, num_updates_per_train_iter=1, rl_train_after_update_steps=1)
+    pretrained.train_iter()
+    assert -3.0 <= pretrained.w.item() <= -1.5
+
+
+def test_online_training_waits_for_enough_data(saved: str) -> None:
+    alg = hybrid(saved, initial_collect_steps=9)
+    for _ in range(2):
+        alg.train_iter()
+    assert kinds(alg) == ["offline"] * 4
+    alg.train_iter()
+    assert "online" in kinds(alg)
+
+
+def test_online_training_waits_until_there_is_a_sequence(saved: str) -> None:
+    alg = hybrid(saved, unroll_length=1, mini_batch_length=3)
+    for _ in range(4):
+        alg.train_iter()
+    assert kinds(alg)[:4] == ["offline"] * 4
+    assert "online" in kinds(alg)
+
+
+def test_several_buffers_and_a_limit(saved: str) -> None:
+    alg = hybrid([saved, saved], offline_buffer_length=5)
+    assert alg.offline_data is not None
+    assert alg.offline_data._buffer.total_size == 10
+
+
+def test_settings_that_would_never_train_are_refused(saved: str) -> None:
+    with pytest.raises(ValueError, match="set whole_replay_buffer_training=False"):
+        make(offline_buffer_dir=saved, whole_replay_buffer_training=True)
+    alg = hybrid(saved, mini_batch_size=None)
+    with pytest.raises(ValueError, match="mini_batch_size is None"):
+        alg.train_iter()
+    with pytest.raises(ValueError, match="offline_buffer_dir is not set"):
+        make().load_offline_replay_buffer(())
+
+
+def test_a_resumed_run_does_not_pretrain_again(saved: str, tmp_path: Path) -> None:
+    def run(path: Path, iterations: int) -> Trainer:
+        with fresh_configs():
+            config("create_environment", env_name=Counting, num_parallel_environments=1, backend="sync")
+            directory = RunDirectory.open(path) if path.exists() else RunDirectory.create(path)
+            if not (path / "run.json").exists():
+                directory.start()
+            settings = dict(offline_buffer_dir=saved, rl_train_after_update_steps=6, random_seed=0, **SETTINGS)
+
+            def algorithm(debug_summaries: bool, **kwargs: Any) -> Recorder:
+                return Recorder(**kwargs)
+
+            trainer = Trainer(
+                TrainerConfig(str(path), algorithm_ctor=algorithm, num_iterations=iterations, **settings),
+                directory,
+                tensorboard=False,
+            )
+            trainer.train()
+            return trainer
+
+    through = run(tmp_path / "through", 6)
+    first = run(tmp_path / "resumed", 4)
+    second = run(tmp_path / "resumed", 6)
+    assert isinstance(second.algorithm, Recorder)
+    assert isinstance(first.algorithm, Recorder)
+    assert isinstance(through.algorithm, Recorder)
+    assert first.algorithm.calls + second.algorithm.calls == through.algorithm.calls
+    assert kinds(through.algorithm).count("pretrain") == 6
