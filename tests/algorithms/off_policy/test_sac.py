@@ -282,7 +282,9 @@ def algorithm_state(algorithm: SacAlgorithm, size: int) -> Any:
 
 
 def test_mixed_actions_average_values_with_fixed_discrete_probabilities() -> None:
-    algorithm, data = make(MIXED, initial_log_alpha=-0.3), batch(MIXED)
+    algorithm, data = make(MIXED), batch(MIXED)
+    with torch.no_grad():
+        algorithm._log_alpha.copy_(torch.tensor([0.4, -0.3]))
     observation = data.time_step.observation.flatten(0, 1)
     critics = frozen(algorithm._critic_networks)
     action, log_pi = continuous_policy(algorithm, observation)
