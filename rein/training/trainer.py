@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rein.config import configurable, save_config
+from rein.config import SavedConfigError, configurable, save_config
 from rein.envs import Environment, create_environment
 from rein.framework import TrainerConfig
 from rein.framework.output_summaries import summarize_outputs
@@ -13,6 +13,7 @@ from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.writers import create_summary_writer
+from rein.training.async_evaluation import AsyncEvaluator
 from rein.training.construction import build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.keepsakes import is_confirmed, keep_code, profile_to
@@ -84,6 +85,8 @@ class Trainer:
         self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
         self._last_evaluation: EvaluationResult | None = None
         self._eval_env: Environment | None = None
+        self._evaluator: AsyncEvaluator | None = None
+        self._evaluator_is_ready = False
         self._seconds = 0.0
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
@@ -128,7 +131,7 @@ class Trainer:
         if run.iterations and evaluations:
             self._last_evaluation = EvaluationResult.from_json(evaluations[-1])
             if evaluations[-1]["iterations"] == run.iterations and not config.update_counter_every_mini_batch:
-                self._summarize_evaluation(self._last_evaluation)
+                self._summarize_evaluation(self._last_evaluation, run.global_counter)
 
     # The loop.
 
@@ -146,6 +149,7 @@ class Trainer:
 
     def _train(self) -> TrainingResult:
         with self.run, summary.record_if(self._records), StopRequest() as stop:
+            self._start_evaluator()
             started = time.perf_counter() - self._seconds
             progress = self._progress()
             while progress.fraction < 1.0 and not stop.is_set:
@@ -156,6 +160,7 @@ class Trainer:
                 for observer in self.observers:
                     observer.on_iteration(progress)
                 is_over = progress.fraction >= 1.0
+                self._collect_evaluation(wait=False)
                 if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
                     self._evaluate(progress)
                 if is_over or self._checkpoints.is_due(self.run.iterations):
@@ -172,8 +177,16 @@ class Trainer:
             )
             if self.run.writer is not None:
                 self.run.writer.flush()
-        save_config(self.directory.config)
+        self._save_config()
         return TrainingResult(progress, stop.reason, self._last_evaluation)
+
+    def _save_config(self) -> None:
+        """Saves the configuration again, now with all that was used."""
+        try:
+            save_config(self.directory.config)
+        except SavedConfigError as error:
+            # What was trained is not worth less because of it.
+            logger.warning("the configuration was not saved again at the end of the run: %s", error)
 
     def _count(self) -> None:
         run = self.run
@@ -194,27 +207,58 @@ class Trainer:
         return Progress(run.iterations, run.env_steps, run.progress, self._seconds, metrics)
 
     def _evaluate(self, progress: Progress) -> None:
-        if self._eval_env is None:
-            if self.config.async_eval:
-                logger.warning(
-                    "asynchronous evaluation is not available: this run evaluates in the training process; set "
-                    "TrainerConfig.async_eval=False"
-                )
-            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments)
         # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
-        self._eval_env.seed(self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0])
-        result = evaluate(self.algorithm, self._eval_env, self.config.num_eval_episodes)
+        seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
+        episodes = self.config.num_eval_episodes
+        evaluator = self._async_evaluator()
+        if evaluator is not None:
+            self._collect_evaluation(wait=True)
+            evaluator.submit(self.algorithm, seed, episodes, (progress, self.run.global_counter))
+            return
+        if self._eval_env is None:
+            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments)
+        self._eval_env.seed(seed)
+        self._record_evaluation(progress, self.run.global_counter, evaluate(self.algorithm, self._eval_env, episodes))
+
+    def _async_evaluator(self) -> AsyncEvaluator | None:
+        """The process that evaluates, if the settings ask for one and it works."""
+        if self._evaluator is not None and not self._evaluator_is_ready:
+            self._evaluator_is_ready = self._evaluator.wait_until_ready()
+            if not self._evaluator_is_ready:
+                self._evaluator.close()
+                self._evaluator = None
+        return self._evaluator
+
+    def _start_evaluator(self) -> None:
+        if not (self.config.evaluate and self.config.async_eval) or self._evaluator is not None:
+            return
+        if self.directory.config.exists():
+            self._evaluator = AsyncEvaluator(self.directory)
+        else:
+            logger.warning(
+                "asynchronous evaluation needs the configuration of the run, which was not saved: it evaluates in the "
+                "training process; start runs with rein.training.launch, or set TrainerConfig.async_eval=False"
+            )
+
+    def _collect_evaluation(self, wait: bool) -> None:
+        """Records the evaluation that another process was asked for, if it is done."""
+        finished = self._evaluator.collect(wait) if self._evaluator is not None else None
+        if finished is not None:
+            (progress, counter), result = finished
+            self._record_evaluation(progress, counter, result)
+
+    def _record_evaluation(self, progress: Progress, counter: int, result: EvaluationResult) -> None:
         self._last_evaluation = result
-        self._summarize_evaluation(result)
+        self._summarize_evaluation(result, counter)
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
         self.directory.add_evaluation({**record, **result.to_json()})
         for observer in self.observers:
             observer.on_evaluation(progress, result)
 
-    def _summarize_evaluation(self, result: EvaluationResult) -> None:
+    def _summarize_evaluation(self, result: EvaluationResult, counter: int) -> None:
         with self.run, summary.record_if(lambda: True, override=True):
-            summary.scalar("Evaluation/AverageReturn", result.mean)
-            summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()))
+            summary.scalar("Evaluation/AverageReturn", result.mean, counter)
+            summary.scalar("Evaluation/AverageEpisodeLength", float(result.lengths.mean()), counter)
 
     def _keep_crash(self, error: Exception) -> None:
         """Records that training failed, and keeps the parameters if the user wants them.
@@ -233,6 +277,7 @@ class Trainer:
         """Saves a checkpoint from which the run goes on exactly."""
         if self._checkpointer.latest_step() == self.run.iterations:
             return
+        self._collect_evaluation(wait=True)
         if self.run.writer is not None:
             # A run that is resumed from here does not record again what came before.
             self.run.writer.flush()
@@ -275,4 +320,7 @@ class Trainer:
         self.env.close()
         if self._eval_env is not None:
             self._eval_env.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
         self.run.close()

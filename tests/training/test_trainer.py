@@ -1,7 +1,6 @@
 """The loop: budgets, cadence, evaluations that do not disturb, and how runs end."""
 
 import json
-import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import torch
 
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
-from rein.config import config, fresh_configs
+from rein.config import config, fresh_configs, save_config
 from rein.data_structures import LossInfo
 from rein.framework import NonFiniteLossError, TrainerConfig
 from rein.optimizers import Adam
@@ -358,6 +357,13 @@ class TestOptions:
         with pytest.raises(ValueError, match=r"code_snapshots.*nowhere\.py"):
             make(tmp_path / "other", code_snapshots=["nowhere.py"])
 
+    def test_an_optimizer_given_in_code_does_not_spoil_the_end(self, tmp_path: Path) -> None:
+        """Its text changes when it gets its parameters, so that the configuration seems to have changed."""
+        config("ActorCriticAlgorithm", optimizer=Adam(lr=1e-2))
+        trainer = make(tmp_path / "run", (), ActorCriticAlgorithm, num_iterations=2)
+        save_config(trainer.directory.config)
+        assert trainer.train().progress.iterations == 2
+
     def test_supervised_learning_is_not_the_trainers_business(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="ml_type"):
             make(tmp_path / "run", ml_type="sl")
@@ -374,12 +380,3 @@ class TestOptions:
         assert any("output" in name and "_value_network" in name for name in names), names
         for a, b in zip(plain.algorithm.parameters(), loud.algorithm.parameters(), strict=True):
             assert torch.equal(a, b)
-
-    def test_asynchronous_evaluation_falls_back_and_says_so_once(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with caplog.at_level(logging.WARNING):
-            seen = Recorder()
-            train(tmp_path / "run", [seen], num_iterations=4, evaluate=True, eval_interval=1, async_eval=True)
-        assert len(seen.evaluations) == 4
-        assert caplog.text.count("asynchronous evaluation") == 1
