@@ -18,7 +18,6 @@ from rein.training import RunDirectory, Trainer
 from rein.training.async_evaluation import AsyncEvaluator, EvaluationWorkerError
 from rein.training.launch import configure
 
-
 CONF = """
 from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.config import config
