@@ -14,7 +14,7 @@ pre_config({"learning_rate": 2.3e-3, "final_learning_rate": 0.0, "exploration_fr
 import_config("bases/dqn.py")
 
 config("create_environment", env_name="CartPole-v1")
-config("DqnAlgorithm", target_update_period=10)
+config("DqnAlgorithm", target_update_period=128)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
