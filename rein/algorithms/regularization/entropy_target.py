@@ -34,6 +34,7 @@ from rein.statistics.host_scalar import HostScalar
 
 # Stages. The numbers are in checkpoints.
 _INIT, _FREE, _ADJUST = 0, 1, 2
+_UNKNOWN = -1
 
 _CROSSING_DECAY = 0.9
 _INITIAL_ENTROPY_SHARE = 0.8
@@ -155,7 +156,7 @@ class EntropyTargetAlgorithm(_EntropyTarget):
         self._average_entropy = ScalarWindowAverager(average_window)
         self._log_alpha = HostScalar(math.log(initial_alpha))
         self._stage = HostScalar(_ADJUST if skip_free_stage else _INIT)
-        self._was_above = HostScalar(0)
+        self._was_above = HostScalar(_UNKNOWN)
         self._update_rate = HostScalar(float(fast_update_rate))
         self._max_entropy = HostScalar(0.0 if max_entropy is None else float(max_entropy))
         self._updates_until_max_entropy = HostScalar(average_window if max_entropy is None else 0)
@@ -188,7 +189,7 @@ class EntropyTargetAlgorithm(_EntropyTarget):
         Args:
             entropy: a scalar.
         """
-        previous = float(self._average_entropy.get()) if self._num_updates.get() else math.inf
+        previous = float(self._average_entropy.get()) if self._num_updates.get() else None
         self._num_updates.set(self._num_updates.get() + 1)
         average = float(self._average_entropy.average(entropy.detach()))
         stage = self._stage.get()
@@ -197,6 +198,7 @@ class EntropyTargetAlgorithm(_EntropyTarget):
         elif stage == _FREE:
             if average < self._target_entropy:
                 self._stage.set(_ADJUST)
+                self._was_above.set(0)
         else:
             self._adjust(average, previous, float(entropy))
         if self._debug_summaries and summary.should_record_summaries():
@@ -218,16 +220,20 @@ class EntropyTargetAlgorithm(_EntropyTarget):
         else:
             self._change(-self._very_slow_update_rate)
 
-    def _adjust(self, average: float, previous: float, entropy: float) -> None:
+    def _adjust(self, average: float, previous: float | None, entropy: float) -> None:
         is_above = average > self._target_entropy
         rate = self._update_rate.get()
-        if is_above != bool(self._was_above.get()):
+        if self._was_above.get() == int(not is_above):
             rate = max(_CROSSING_DECAY * rate, self._slow_update_rate)
         if entropy < self._fast_stage_threshold:
             rate = self._fast_update_rate
         self._was_above.set(int(is_above))
         self._update_rate.set(rate)
-        if average > previous:
+        if previous is None:
+            return
+        # An entropy that stands still should move towards the target.
+        is_rising = average > previous or (average == previous and is_above)
+        if is_rising:
             self._change(-rate if is_above else -0.5 * rate)
         else:
             self._change(0.5 * rate if is_above else rate)
