@@ -22,8 +22,8 @@ from torch import Tensor
 from rein import nest
 from rein.agents.composition import AgentHelper, train_on_sequences
 from rein.agents.legality import check_composition
+from rein.agents.parts import Part, entropy_target_for, make_parts
 from rein.algorithms.on_policy import ActorCriticAlgorithm
-from rein.algorithms.regularization import EntropyTargetAlgorithm, NestedEntropyTargetAlgorithm
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
 from rein.envs import Environment
@@ -58,9 +58,6 @@ class AgentInfo(NamedTuple):
     """Of the reward weight algorithm."""
     rewards: Nest = ()
     """Dict of rewards [B] that parts gave, by their fields."""
-
-
-Part = Algorithm | Callable[[Nest, Nest], Algorithm]
 
 
 @configurable
@@ -115,37 +112,24 @@ class Agent(RLAlgorithm):
             debug_summaries: write more summaries.
             name: name in summaries.
         """
-        common = {"reward_spec": reward_spec, "config": config, "debug_summaries": debug_summaries}
+        if enforce_entropy_target and entropy_target_cls is None:
+            entropy_target_cls = entropy_target_for(action_spec)
+        parts = make_parts(
+            observation_spec,
+            action_spec,
+            reward_spec,
+            config,
+            debug_summaries,
+            rl=rl_algorithm_cls,
+            representation=representation_learner_cls,
+            goal_generator=goal_generator,
+            irm=intrinsic_reward_module,
+            entropy_target=entropy_target_cls,
+            reward_weights=reward_weight_algorithm_cls,
+        )
+        check_composition(name, config, parts, action_spec, reward_spec, representation_use_rl_state)
         helper = AgentHelper(AgentState)
-        seen_spec = observation_spec
-        representation = goals = irm = entropy_target = reward_weights = None
-        if representation_learner_cls is not None:
-            representation = representation_learner_cls(
-                observation_spec=observation_spec, action_spec=action_spec, **common
-            )
-            helper.register_algorithm(representation, "repr")
-            seen_spec = representation.output_spec  # type: ignore[attr-defined]
-        if goal_generator is not None:
-            goals = _made(goal_generator, seen_spec, action_spec)
-            helper.register_algorithm(goals, "goal_generator")
-            seen_spec = [seen_spec, goals.action_spec]
-        if intrinsic_reward_module is not None:
-            irm = _made(intrinsic_reward_module, seen_spec, action_spec)
-            helper.register_algorithm(irm, "irm")
-        rl = rl_algorithm_cls(observation_spec=seen_spec, action_spec=action_spec, **common)
-        helper.register_algorithm(rl, "rl")
-        if enforce_entropy_target or entropy_target_cls is not None:
-            entropy_target = (entropy_target_cls or _entropy_target_for(action_spec))(
-                action_spec, debug_summaries=debug_summaries
-            )
-            helper.register_algorithm(entropy_target, "entropy_target")
-        if reward_weight_algorithm_cls is not None:
-            if reward_spec.numel < 2:
-                raise ValueError(
-                    f"{name}: reward_weight_algorithm_cls is given, but the reward is a scalar: there are no weights"
-                )
-            reward_weights = reward_weight_algorithm_cls(reward_spec=reward_spec, debug_summaries=debug_summaries)
-            helper.register_algorithm(reward_weights, "rw")
+        parts.register(helper)
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -157,36 +141,21 @@ class Agent(RLAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
-        self._rl_algorithm = rl
-        self._representation_learner = representation
-        self._goal_generator = goals
-        self._irm = irm
-        self._entropy_target_algorithm = entropy_target
-        self._reward_weight_algorithm = reward_weights
+        self._rl_algorithm = parts.rl
+        self._representation_learner = parts.repr
+        self._goal_generator = parts.goal_generator
+        self._irm = parts.irm
+        self._entropy_target_algorithm = parts.entropy_target
+        self._reward_weight_algorithm = parts.rw
         self._representation_use_rl_state = representation_use_rl_state
         self._intrinsic_reward_coef = intrinsic_reward_coef
         self._extrinsic_reward_coef = extrinsic_reward_coef
         self._helper = helper
         self._reward_infos: list[Nest] = []
-        parts = (representation, goals, irm, rl, entropy_target)
-        self._parts: list[Algorithm] = [part for part in parts if part is not None]
-        check_composition(
-            name,
-            config,
-            rl,
-            seen_spec,
-            action_spec,
-            reward_spec,
-            representation=representation,
-            goals=goals,
-            irm=irm,
-            entropy_target=entropy_target,
-            reward_weights=reward_weights,
-            use_rl_state=representation_use_rl_state,
-        )
-        self.set_on_policy(bool(rl.on_policy))
-        if reward_weights is not None:
-            rl.set_reward_weights(reward_weights.reward_weights)  # type: ignore[arg-type]
+        learning = (parts.repr, parts.goal_generator, parts.irm, parts.rl, parts.entropy_target)
+        self._parts: list[Algorithm] = [part for part in learning if part is not None]
+        self.set_on_policy(bool(parts.rl.on_policy))
+        self._take_reward_weights()
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
         # Reward weights are trained once per iteration, by their own optimizer.
@@ -216,6 +185,10 @@ class Agent(RLAlgorithm):
     def set_reward_weights(self, reward_weights: Tensor) -> None:
         """Changes the weights of a vector reward in the RL algorithm, [D]."""
         self._rl_algorithm.set_reward_weights(reward_weights)
+
+    def _take_reward_weights(self) -> None:
+        if self._reward_weight_algorithm is not None:
+            self._rl_algorithm.set_reward_weights(self._reward_weight_algorithm.reward_weights)  # type: ignore[arg-type]
 
     def convert_train_state_to_predict_state(self, state: AgentState) -> AgentState:
         """The part of a state of `train_step` that `predict_step` needs; goals are drawn anew."""
@@ -421,7 +394,7 @@ class Agent(RLAlgorithm):
                 info = nest.stack_nests(self._reward_infos)
             self._reward_infos = []
             self._reward_weight_algorithm.after_train_iter(root_inputs, info)
-            self._rl_algorithm.set_reward_weights(self._reward_weight_algorithm.reward_weights)  # type: ignore[arg-type]
+            self._take_reward_weights()
 
     # Summaries.
 
@@ -439,11 +412,3 @@ class Agent(RLAlgorithm):
         rl = self._rl_algorithm
         if type(rl).summarize_rollout is not RLAlgorithm.summarize_rollout:
             rl.summarize_rollout(experience._replace(rollout_info=experience.rollout_info.rl))
-
-
-def _made(part: Part, observation_spec: Nest, action_spec: Nest) -> Any:
-    return part if isinstance(part, Algorithm) else part(observation_spec, action_spec)
-
-
-def _entropy_target_for(action_spec: Nest) -> Callable[..., Algorithm]:
-    return NestedEntropyTargetAlgorithm if nest.is_nested(action_spec) else EntropyTargetAlgorithm

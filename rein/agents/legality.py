@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from rein import nest
+from rein.agents.parts import Parts
 from rein.algorithms.exploration import DIAYNAlgorithm
 from rein.algorithms.on_policy.ppg import PPGAlgorithm
 from rein.algorithms.regularization import LagrangianPredRewardWeightAlgorithm
@@ -18,16 +19,9 @@ from rein.specs import TensorSpec
 def check_composition(
     name: str,
     config: TrainerConfig | None,
-    rl: RLAlgorithm,
-    observation_spec: Nest,
+    parts: Parts,
     action_spec: Nest,
     reward_spec: TensorSpec,
-    *,
-    representation: Algorithm | None,
-    goals: Algorithm | None,
-    irm: Algorithm | None,
-    entropy_target: Algorithm | None,
-    reward_weights: Algorithm | None,
     use_rl_state: bool,
 ) -> None:
     """Raises `ValueError` if parts cannot be used together.
@@ -35,34 +29,28 @@ def check_composition(
     Args:
         name: of the agent, for messages.
         config: settings of the run, if known.
-        rl: the RL algorithm.
-        observation_spec: specs of what it observes.
+        parts: of the agent.
         action_spec: specs of the action.
         reward_spec: spec of the reward of the environment.
-        representation: the representation learner, if there is one.
-        goals: the goal generator, if there is one.
-        irm: the intrinsic reward module, if there is one.
-        entropy_target: the entropy target, if there is one.
-        reward_weights: the reward weight algorithm, if there is one.
-        use_rl_state: whether the representation learner gets the state of `rl`.
+        use_rl_state: whether the representation learner gets the state of the RL algorithm.
     """
+    rl = parts.rl
     if type(rl).observe_for_replay is not Algorithm.observe_for_replay:
         raise ValueError(f"{name}: {rl.name} chooses itself what is stored: use it as the root, not in an agent")
-    if use_rl_state and representation is None:
+    if use_rl_state and parts.repr is None:
         raise ValueError(f"{name}: representation_use_rl_state is True, but there is no representation learner")
-    if isinstance(rl, PPGAlgorithm) and (representation is not None or goals is not None):
-        part = goals if representation is None else representation
-        assert part is not None
+    before = parts.goal_generator if parts.repr is None else parts.repr
+    if isinstance(rl, PPGAlgorithm) and before is not None:
         raise ValueError(
             f"{name}: {rl.name} learns from stored observations of the environment in its auxiliary phase, which lack what "
-            f"{part.name} makes of them: leave one of them out, or use PPOAlgorithm"
+            f"{before.name} makes of them: leave one of them out, or use PPOAlgorithm"
         )
-    if irm is not None:
-        _check_intrinsic_rewards(name, config, rl, reward_spec, irm, goals)
-    if entropy_target is not None:
-        _check_entropy_target(name, rl, observation_spec, action_spec, reward_spec)
-    if isinstance(reward_weights, LagrangianPredRewardWeightAlgorithm) and config is not None and not config.evaluate:
-        raise ValueError(f"{name}: {reward_weights.name} tunes by evaluations: set TrainerConfig.evaluate=True")
+    if parts.irm is not None:
+        _check_intrinsic_rewards(name, config, rl, reward_spec, parts.irm, parts.goal_generator)
+    if parts.entropy_target is not None:
+        _check_entropy_target(name, rl, parts.observation_spec, action_spec, reward_spec)
+    if isinstance(parts.rw, LagrangianPredRewardWeightAlgorithm) and config is not None and not config.evaluate:
+        raise ValueError(f"{name}: {parts.rw.name} tunes by evaluations: set TrainerConfig.evaluate=True")
 
 
 def _check_intrinsic_rewards(
