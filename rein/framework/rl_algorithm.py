@@ -148,6 +148,11 @@ class RLAlgorithm(Algorithm):
             raise ValueError(f"{self.name} has a scalar reward: there are no weights to set")
         self._reward_weights.copy_(reward_weights)
 
+    @property
+    def overwrites_policy_output(self) -> bool:
+        """Whether what the environment reports as `prev_action` is stored as the action, e.g. of a human at the wheel."""
+        return self._overwrite_policy_output
+
     def has_multidim_reward(self) -> bool:
         """Whether the reward is a vector."""
         return self._reward_spec.numel > 1

@@ -82,10 +82,13 @@ class Rollout:
             _, alg_step, state = self._act(raw, with_grad, keep=True)
             if with_grad:
                 alg_step = map_params(torch.Tensor.detach, alg_step)
+            # The tensors of `raw` outlive this step of the environment, and no more.
+            self._step(alg_step)
+            if algorithm.overwrites_policy_output:
+                alg_step = alg_step._replace(output=self.env.current_time_step().prev_action)
             experience = make_experience(raw, alg_step, state)
             with timer("store"):
                 algorithm.observe_for_replay(experience)
-            self._step(alg_step)
         return experience
 
     def peek(self) -> Experience:

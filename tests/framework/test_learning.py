@@ -217,3 +217,15 @@ def test_step_types_reach_the_algorithm() -> None:
     alg.train_iter()
     types = alg.losses[0]["step_type"][:, 0].tolist()
     assert types == [StepType.FIRST, StepType.MID, StepType.MID, StepType.LAST, StepType.FIRST]
+
+
+def test_what_the_environment_did_is_stored_in_place_of_the_output() -> None:
+    settings = dict(whole_replay_buffer_training=False, replay_buffer_length=20, mini_batch_size=2, mini_batch_length=1)
+    for overwrite in (False, True):
+        alg = make(OffPolicyRecorder, length=50, unroll_length=4, initial_collect_steps=10, **settings)
+        alg._overwrite_policy_output = overwrite
+        step = alg.rollout.env.step
+        alg.rollout.env.step = lambda action, step=step: step(action + 1)  # Somebody else acts.
+        alg.train_iter()
+        stored = alg.replay_buffer.get_field("action", torch.zeros(4, dtype=torch.int64), torch.arange(4))
+        assert stored.tolist() == ([1, 1, 1, 1] if overwrite else [0, 0, 0, 0])
