@@ -423,3 +423,37 @@ def test_stored_states_hold_what_training_reads(build: Build) -> None:
     assert nest.is_empty(stored.state)  # neither goals nor networks are recurrent in training
     assert isinstance(stored.state, AgentState)
     assert StepType.FIRST in stored.time_step.step_type
+
+
+def test_offline_data_trains_every_part(build: Build) -> None:
+    from rein.data_structures import BatchInfo
+    from rein.framework import learning
+
+    agent = build("sac_continuous", "icm")
+    for _ in range(3):
+        agent.train_iter()
+    buffer = agent.replay_buffer
+    assert buffer is not None
+    data, batch_info = buffer.get_batch(4, 3)
+    assert isinstance(batch_info, BatchInfo)
+    experience = learning.from_buffer(agent, buffer, data, batch_info)
+    info = learning.train_info(agent, experience, partial(agent.train_step_offline, pre_train=True))
+    loss = agent.calc_loss_offline(info, pre_train=True)
+    assert loss.loss.shape == (3, 4)
+    assert set(loss.extra) == {"rl", "irm"}
+    sequences = learning.train_info(agent, experience)
+    torch.testing.assert_close(agent.calc_loss(sequences).scalar_loss, loss.scalar_loss)
+
+
+def test_priorities_of_the_rl_algorithm_reach_the_buffer() -> None:
+    from rein.algorithms.off_policy import DqnAlgorithm
+    from rein.optimizers import Adam
+
+    rl = partial(DqnAlgorithm, calculate_priority=True)
+    agent = make(rl, {**REPLAY, "priority_replay": True}, optimizer=Adam(lr=1e-2), **INTRINSIC)
+    for _ in range(3):
+        agent.train_iter()
+    buffer = agent.replay_buffer
+    assert buffer is not None
+    weights = buffer.get_batch(32, 2)[1].importance_weights
+    assert weights.std() > 0.1
