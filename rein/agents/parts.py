@@ -53,10 +53,10 @@ def make_parts(
     learner = goals = curiosity = entropy = weights = None
     if representation is not None:
         learner = representation(observation_spec=seen, action_spec=action_spec, **common)
-        seen = learner.output_spec  # type: ignore[attr-defined]
+        seen = _spec_of(learner, "output_spec", "of the representation")
     if goal_generator is not None:
         goals = _made(goal_generator, seen, action_spec)
-        seen = [seen, goals.action_spec]  # type: ignore[attr-defined]
+        seen = [seen, _spec_of(goals, "action_spec", "of its goals")]
     if irm is not None:
         curiosity = _made(irm, seen, action_spec)
     algorithm = rl(observation_spec=seen, action_spec=action_spec, **common)
@@ -72,6 +72,12 @@ def make_parts(
 def entropy_target_for(action_spec: Nest) -> Callable[..., Algorithm]:
     """The entropy target that fits the action: one for each action of a nest."""
     return NestedEntropyTargetAlgorithm if nest.is_nested(action_spec) else EntropyTargetAlgorithm
+
+
+def _spec_of(part: Algorithm, attribute: str, what: str) -> Nest:
+    if not hasattr(part, attribute):
+        raise TypeError(f"{part.name} has no {attribute}: give it one, with the specs {what}, which others observe")
+    return getattr(part, attribute)
 
 
 def _made(part: Part, observation_spec: Nest, action_spec: Nest) -> Algorithm:

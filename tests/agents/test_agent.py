@@ -374,6 +374,13 @@ def test_other_illegal_settings_are_refused_with_the_reason(build: Build) -> Non
         build("ppo", "lagrangian", arguments={"intrinsic_reward_module": Hundred()})
 
 
+def test_parts_that_others_observe_need_specs() -> None:
+    with pytest.raises(TypeError, match="Hundred has no output_spec"):
+        make(OffRecorder, REPLAY, representation_learner_cls=lambda **specs: Hundred())
+    with pytest.raises(TypeError, match="Hundred has no action_spec"):
+        make(OffRecorder, REPLAY, goal_generator=Hundred())
+
+
 def test_two_entropy_regularizations_are_refused(build: Build) -> None:
     from rein.algorithms.losses import PPOLoss
     from rein.algorithms.on_policy import PPOAlgorithm

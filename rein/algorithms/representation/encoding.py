@@ -92,8 +92,7 @@ class EncodingAlgorithm(Algorithm):
 
     def rollout_step(self, inputs: TimeStep, state: Nest) -> AlgStep:
         """The representation; its losses too, if the rollout itself is trained on."""
-        step = self.train_step(inputs, state, ())
-        return step if self.on_policy else step._replace(info=())
+        return self.train_step(inputs, state) if self.on_policy else self.predict_step(inputs, state)
 
     def train_step(self, inputs: TimeStep, state: Nest, rollout_info: Nest = ()) -> AlgStep:
         """The representation and its losses."""
