@@ -239,6 +239,7 @@ def test_bad_settings_are_refused_with_the_fix(make: Any, settings: dict[str, An
         DdpgAlgorithm(OBSERVATION, action_spec, **arguments)
 
 
+@pytest.mark.learning
 def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
     ctor = partial(
         DdpgAlgorithm,

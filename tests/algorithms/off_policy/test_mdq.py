@@ -179,6 +179,7 @@ def test_bad_settings_are_refused_with_the_fix(action_spec: Any, settings: dict[
         MdqAlgorithm(OBSERVATION, action_spec, network(), **settings)
 
 
+@pytest.mark.learning
 def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
     ctor = partial(
         MdqAlgorithm,

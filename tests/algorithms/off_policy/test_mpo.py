@@ -233,6 +233,7 @@ def test_bad_settings_are_refused_with_the_fix(settings: dict[str, Any], message
         MpoAlgorithm(OBSERVATION, action_spec, **{"actor_optimizer": SGD(lr=0.1), **settings})
 
 
+@pytest.mark.learning
 def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
     projection = partial(NormalProjectionNetwork, state_dependent_std=True, scale_distribution=True, squash_mean=False)
     ctor = partial(

@@ -249,6 +249,7 @@ def test_bad_settings_are_refused_with_the_fix(settings: dict[str, Any], message
 
 
 @pytest.mark.parametrize("kind", ["deterministic", "stochastic", "on_policy"])
+@pytest.mark.learning
 def test_it_learns_to_repeat_what_it_sees(train_toy: Any, kind: str) -> None:
     projection = partial(NormalProjectionNetwork, state_dependent_std=True, scale_distribution=True, squash_mean=False)
     stochastic = partial(ActorDistributionNetwork, fc_layer_params=(32,), continuous_projection_net_ctor=projection)

@@ -185,6 +185,7 @@ def test_bad_settings_are_refused_with_the_fix(settings: dict[str, Any], message
         Td3Algorithm(OBSERVATION, action_spec, **settings)
 
 
+@pytest.mark.learning
 def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
     ctor = partial(
         Td3Algorithm,
