@@ -26,7 +26,7 @@ config(
     critic_network_ctor=partial(CriticNetwork, joint_fc_layer_params=hidden_layers),
     critic_loss_ctor=OneStepTDLoss,
     target_update_tau=0.005,
-    rollout_random_action=StepScheduler("env_steps", [(random_steps, 1.0), (random_steps + 1, 0.0)]),
+    rollout_random_action=StepScheduler("env_steps", ((random_steps, 1.0), (random_steps + 1, 0.0))),
     actor_optimizer=Adam(lr=learning_rate),
     critic_optimizer=Adam(lr=learning_rate),
     one_transition=True,

@@ -27,11 +27,11 @@ config(
     "DqnAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=hidden_layers),
     q_optimizer=Adam(
-        lr=LinearScheduler("percent", [(0.0, learning_rate), (1.0, final_learning_rate)]),
+        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
         gradient_clipping=10.0,
         clip_by_global_norm=True,
     ),
-    rollout_epsilon_greedy=LinearScheduler("percent", [(0.0, 1.0), (exploration_fraction, final_epsilon)]),
+    rollout_epsilon_greedy=LinearScheduler("percent", ((0.0, 1.0), (exploration_fraction, final_epsilon))),
     num_critic_replicas=1,
     critic_loss_ctor=OneStepTDLoss,
     target_update_tau=1.0,
