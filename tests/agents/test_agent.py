@@ -464,3 +464,35 @@ def test_priorities_of_the_rl_algorithm_reach_the_buffer() -> None:
     assert buffer is not None
     weights = buffer.get_batch(32, 2)[1].importance_weights
     assert weights.std() > 0.1
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac_continuous"])
+def test_reward_weights_are_tuned_by_rewards_before_the_transforms(build: Build, algorithm: str) -> None:
+    from rein.training.construction import build_algorithm
+    from rein.transforms import RewardScaling, UntransformedTimeStep
+
+    template = build(algorithm, "lagrangian")
+    config = template._config
+    assert config is not None
+    env = template.rollout.env
+    config.data_transformer_ctor = [UntransformedTimeStep, partial(RewardScaling, scale=1000.0)]
+    seen: list[torch.Tensor] = []
+
+    class Watching(type(template._reward_weight_algorithm)):  # type: ignore[misc]
+        def _tune(self, mean_reward: torch.Tensor) -> None:
+            seen.append(mean_reward)
+            super()._tune(mean_reward)
+
+    from rein.optimizers import Adam
+
+    config.algorithm_ctor = partial(
+        Agent,
+        rl_algorithm_cls=partial(type(template._rl_algorithm)),
+        reward_weight_algorithm_cls=partial(Watching, reward_thresholds=[None, 0.5], optimizer=Adam(lr=0.1)),
+        optimizer=Adam(lr=1e-3),
+    )
+    agent = build_algorithm(config, env)
+    for _ in range(3):
+        agent.train_iter()
+    assert len(seen) == 3
+    assert all(mean.abs().max() < 10.0 for mean in seen)
