@@ -19,8 +19,8 @@ config("PPOLoss", gamma=0.9, td_lambda=0.95)
 config(
     "TrainerConfig",
     num_env_steps=100_000,
-    unroll_length=256,
-    mini_batch_size=64,
+    unroll_length=512,
+    mini_batch_size=128,
     num_updates_per_train_iter=10,
     num_eval_environments=20,
 )
