@@ -55,6 +55,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         f"mean return {result.mean:.2f} ({arguments.level:.0%} {low:.2f} to {high:.2f}), deviation {result.std:.2f}, "
         f"{len(result.lengths)} episodes of {result.lengths.mean():.0f} steps on held-out seeds"
     )
+    if result.successes is not None:
+        text += f", {result.successes.mean():.0%} of them successful"
     return Outcome(data, text)
 
 

@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 def _line(record: dict[str, Any]) -> str:
     low, high = record["iqm_interval"]
     verdict = "met" if record["met"] else "NOT met"
-    bar = "no bar" if record["bar"] is None else f"bar {record['bar']} {verdict}"
+    bars = {"": record["bar"], "of at most ": record.get("at_most")}
+    bar = " and ".join(f"bar {kind}{value} {verdict}" for kind, value in bars.items() if value is not None) or "no bar"
     return (
         f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({bar}); "
         f"IQM {record['iqm']:.2f} (95% {low:.2f} to {high:.2f})"

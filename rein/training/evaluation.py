@@ -14,14 +14,18 @@ from rein.framework.action_bounds import ActionBounds
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.seeding import get_rng_state, set_rng_state
 
+_SUCCESS = "is_success"
+
 
 class EvaluationResult(NamedTuple):
-    """Returns and lengths of the evaluated episodes."""
+    """Returns and lengths of the evaluated episodes, and whether they succeeded."""
 
     returns: NDArray[np.float64]
     """[N], or [N, D] for a vector reward."""
     lengths: NDArray[np.int64]
     """[N] environment steps."""
+    successes: NDArray[np.float64] | None = None
+    """[N] what `env_info["is_success"]` was at the last step; None if the environment does not say."""
 
     @property
     def mean(self) -> float:
@@ -46,7 +50,7 @@ class EvaluationResult(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Everything as plain numbers."""
         low, high = self.confidence_interval()
-        return {
+        record: dict[str, Any] = {
             "episodes": len(self.lengths),
             "mean_return": self.mean,
             "std_return": self.std,
@@ -55,11 +59,19 @@ class EvaluationResult(NamedTuple):
             "returns": self.returns.tolist(),
             "lengths": self.lengths.tolist(),
         }
+        if self.successes is not None:
+            record |= {"success_rate": float(self.successes.mean()), "successes": self.successes.tolist()}
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "EvaluationResult":
         """What `to_json` was called for."""
-        return cls(np.array(record["returns"]), np.array(record["lengths"], np.int64))
+        successes = record.get("successes")
+        return cls(
+            np.array(record["returns"]),
+            np.array(record["lengths"], np.int64),
+            None if successes is None else np.array(successes),
+        )
 
     def _scalars(self) -> NDArray[np.float64]:
         return self.returns.sum(axis=1) if self.returns.ndim == 2 else self.returns
@@ -114,6 +126,7 @@ def _run_episodes(
     length = np.zeros(batch, np.int64)
     returns: list[NDArray[np.float64]] = []
     lengths: list[int] = []
+    successes: list[float] = []
     while quota.any():
         if on_step is not None:
             on_step(time_step)
@@ -125,13 +138,22 @@ def _run_episodes(
         step_type = time_step.step_type.numpy()
         running += time_step.reward.double().numpy()
         length += step_type != StepType.FIRST
+        success = _success(time_step)
         for index in np.flatnonzero((step_type == StepType.LAST) & (quota > 0)):
             quota[index] -= 1
             returns.append(running[index].copy())
             lengths.append(int(length[index]))
+            if success is not None:
+                successes.append(float(success[index]))
         ended = step_type == StepType.LAST
         running[ended] = 0
         length[ended] = 0
     if on_step is not None:
         on_step(time_step)
-    return EvaluationResult(np.array(returns), np.array(lengths))
+    return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes) if successes else None)
+
+
+def _success(time_step: TimeStep) -> NDArray[np.float64] | None:
+    """[B] what the environments say about success, if they do."""
+    info = time_step.env_info
+    return info[_SUCCESS].double().numpy() if isinstance(info, Mapping) and _SUCCESS in info else None

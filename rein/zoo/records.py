@@ -26,9 +26,10 @@ RESULTS = Path("docs/results")
 _PAGE_HEAD = """# Results
 
 Made by `rein verify` from the records in `docs/results/`; not edited by hand. Each score is the mean return of the
-deterministic policy over {episodes} episodes on held-out seeds, averaged over seeds. IQM is the interquartile mean over all
-episodes of all seeds with its 95 % bootstrap interval (stratified by seed). Wall time is per seed, {threads} torch thread
-each, two seeds side by side, and other work may have run on the machine.
+deterministic policy over {episodes} episodes on held-out seeds, or with a % sign the share of them that ended in success,
+averaged over seeds. A bar marked "at most" shows what fails without something. IQM is the interquartile mean of the returns
+of all episodes of all seeds with its 95 % bootstrap interval (stratified by seed). Wall time is per seed, {threads} torch
+thread each, two seeds side by side, and other work may have run on the machine.
 
 | entry | algorithm | task | env steps | seeds | bar | score | per seed | IQM | met | minutes | reference | version |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -118,16 +119,18 @@ def results_page(directory: Path = RESULTS) -> str:
 def _row(record: dict[str, Any]) -> str:
     entry = tasks().get(record["name"])
     stale = " (stale: the conf has changed)" if entry is None or is_stale(record, entry) else ""
-    scores = [seed["mean_return"] for seed in record["seeds"]]
+    show = _percent if record.get("measure") == "success_rate" else _number
+    scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
+    at_most = record.get("at_most")
     cells = [
         record["name"] + stale,
         record["algorithm"],
         record["env"],
         short_number(record["env_steps"]),
         ", ".join(str(seed["seed"]) for seed in record["seeds"]),
-        _number(record["bar"]),
-        f"**{_number(record['score'])}**",
-        ", ".join(map(_number, scores)),
+        show(record["bar"]) if at_most is None else f"at most {show(at_most)}",
+        f"**{show(record['score'])}**",
+        ", ".join(map(show, scores)),
         f"{_number(record['iqm'])} [{_number(record['iqm_interval'][0])}, {_number(record['iqm_interval'][1])}]",
         "yes" if record["met"] else "**no**",
         f"{np.mean([seed['seconds'] for seed in record['seeds']]) / 60:.1f}",
@@ -141,6 +144,10 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.3g} %"
 
 
 def _curve(record: dict[str, Any]) -> str:

@@ -102,10 +102,12 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
     record = directory.record()
     curve = read_curve(directory)
     chosen = np.unique(np.linspace(0, len(curve.x) - 1, min(_CURVE_POINTS, len(curve.x))).astype(int))
+    success = {key: evaluation[key] for key in ("success_rate",) if key in evaluation}
     return {
         "seed": seed,
         "mean_return": evaluation["mean_return"],
         "returns": evaluation["returns"],
+        **success,
         "seconds": record["seconds"],
         "env_steps": record["env_steps"],
         "curve": [[int(curve.x[i]), round(float(curve.y[i]), 4)] for i in chosen],
@@ -115,18 +117,20 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
 def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes: int) -> dict[str, Any]:
     returns = [np.array(result.pop("returns"), dtype=np.float64) for result in results]
     returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
-    score = float(np.mean([result["mean_return"] for result in results]))
-    bar = entry.facts.get("bar")
+    score = float(np.mean([_measured(entry, result) for result in results]))
+    bar, at_most = entry.facts.get("bar"), entry.facts.get("at_most")
     machine = describe_machine()
     return {
         "name": entry.name,
         "algorithm": entry.algorithm,
         "env": entry.env,
         "env_steps": entry.facts["env_steps"],
+        "measure": entry.facts.get("measure", "mean_return"),
         "bar": bar,
+        "at_most": at_most,
         "reference": entry.facts.get("reference"),
         "score": score,
-        "met": bar is None or score >= bar,
+        "met": (bar is None or score >= bar) and (at_most is None or score <= at_most),
         "iqm": interquartile_mean(np.concatenate(returns)),
         "iqm_interval": list(stratified_interval(returns)),
         "episodes": episodes,
@@ -138,6 +142,16 @@ def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes:
         "hardware": {key: machine[key] for key in ("processor", "cores", "memory_gib", "python", "packages")},
         "command": f"rein verify {entry.name} --seeds {len(results)} --episodes {episodes}",
     }
+
+
+def _measured(entry: ZooEntry, result: dict[str, Any]) -> float:
+    """What the bar of an entry is about, of one seed."""
+    measure = entry.facts.get("measure", "mean_return")
+    if measure not in ("mean_return", "success_rate"):
+        raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY: choose mean_return or success_rate")
+    if measure not in result:
+        raise ValueError(f"{entry.name} is measured by its success, but {entry.env} has no env_info['is_success']")
+    return float(result[measure])
 
 
 def _stop(running: "dict[int, subprocess.Popen[bytes]]") -> None:

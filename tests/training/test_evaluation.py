@@ -45,6 +45,21 @@ class Lengths(gym.Env[Any, Any]):
         return np.array([self.t], np.float32), reward, self.t == self.number + 1, False, {}
 
 
+class Succeeds(Lengths):
+    """Episodes of 3 steps: world 0 succeeds half-way only, world 1 at the end."""
+
+    env_info_space = gym.spaces.Dict({"is_success": gym.spaces.Box(0, 1, (), np.float32)})
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        observation, _ = super().reset(seed=seed)
+        return observation, {"is_success": np.float32(0)}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, _, _, _ = super().step(action)
+        success = self.t == 2 if self.number == 0 else self.t == 3
+        return observation, reward, self.t == 3, False, {"is_success": np.float32(success)}
+
+
 class Counter(OnPolicyAlgorithm):
     """Its recurrent state counts steps since the episode began."""
 
@@ -66,6 +81,19 @@ def make(worlds: int, vector: bool = False) -> tuple[Any, Counter]:
     Lengths.numbered = 0
     env = create_environment(partial(Lengths, vector), worlds, backend="sync", seed=0)
     return env, Counter(env)
+
+
+def test_success_is_what_the_last_step_says() -> None:
+    Lengths.numbered = 0
+    env = create_environment(Succeeds, 2, backend="sync", seed=0)
+    result = evaluate(Counter(env), env, 6)
+    assert result.successes is not None
+    assert sorted(result.successes.tolist()) == [0, 0, 0, 1, 1, 1]
+    record = result.to_json()
+    assert record["success_rate"] == 0.5
+    again = EvaluationResult.from_json(record)
+    assert again.to_json() == record
+    assert evaluate(make(2)[1], make(2)[0], 2).successes is None
 
 
 def test_each_environment_contributes_its_share() -> None:

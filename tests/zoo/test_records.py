@@ -15,7 +15,7 @@ from rein.zoo.records import (
     stratified_interval,
     write_record,
 )
-from rein.zoo.verification import verify
+from rein.zoo.verification import _record, verify
 
 CONF = '''"""A tiny run."""
 from rein.config import config, import_config
@@ -93,6 +93,44 @@ def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
     assert "stale: the conf has changed" in page
     assert "**no**" in page
     assert read_record("nothing", results) is None
+
+
+def test_success_rates_are_shown_as_percentages_with_upper_bars(tmp_path: Path) -> None:
+    seed = {"seed": 0, "mean_return": -14.9, "success_rate": 0.02, "seconds": 60.0, "curve": []}
+    record = make_record(measure="success_rate", bar=None, at_most=0.15, score=0.02, seeds=[seed])
+    write_record(record, tmp_path / "results")
+    assert "| 0 | at most 15 % | **2 %** | 2 % |" in results_page(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("facts", "met"),
+    [
+        ({"bar": 3.0}, False),
+        ({"bar": 2.0}, True),
+        ({"measure": "success_rate", "bar": 0.8}, True),
+        ({"measure": "success_rate", "bar": 0.9}, False),
+        ({"measure": "success_rate", "at_most": 0.8}, True),
+        ({"measure": "success_rate", "at_most": 0.7}, False),
+    ],
+)
+def test_bars_are_compared_with_what_they_are_about(tmp_path: Path, facts: dict[str, Any], met: bool) -> None:
+    entry = make_entry(tmp_path)
+    bare = {key: value for key, value in entry.facts.items() if key != "bar"}
+    entry = entry._replace(facts={**bare, **facts})
+    results = [
+        {"seed": 0, "mean_return": 1.0, "success_rate": 0.6, "returns": [1.0, 1.0]},
+        {"seed": 1, "mean_return": 3.0, "success_rate": 1.0, "returns": [2.0, 4.0]},
+    ]
+    assert _record(entry, "", results, 2)["met"] is met
+
+
+def test_a_success_that_the_environment_does_not_report_is_refused(tmp_path: Path) -> None:
+    entry = make_entry(tmp_path)
+    result = {"seed": 0, "mean_return": 1.0, "returns": [1.0]}
+    with pytest.raises(ValueError, match="no env_info"):
+        _record(entry._replace(facts={**entry.facts, "measure": "success_rate"}), "", [dict(result)], 1)
+    with pytest.raises(ValueError, match="measure is 'length'"):
+        _record(entry._replace(facts={**entry.facts, "measure": "length"}), "", [dict(result)], 1)
 
 
 def test_every_kept_record_belongs_to_an_entry() -> None:
