@@ -1,6 +1,6 @@
 """DDPG on Pendulum-v1."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 
 ENTRY = {
     "algorithm": "DdpgAlgorithm",
@@ -10,7 +10,14 @@ ENTRY = {
     "reference": "-152 at 20k steps (RL Baselines3 Zoo)",
 }
 
+pre_config({"hidden_layers": (64, 64)})
 import_config("bases/ddpg.py")
 
 config("create_environment", env_name="Pendulum-v1")
-config("TrainerConfig", num_env_steps=20_000, replay_buffer_length=20_000, num_eval_environments=20)
+config(
+    "TrainerConfig",
+    num_env_steps=20_000,
+    replay_buffer_length=20_000,
+    mini_batch_size=128,
+    num_eval_environments=20,
+)

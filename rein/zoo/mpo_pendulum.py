@@ -1,6 +1,6 @@
 """MPO on Pendulum-v1."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 
 ENTRY = {
     "algorithm": "MpoAlgorithm",
@@ -10,7 +10,14 @@ ENTRY = {
     "reference": "-152 (other algorithms on this task)",
 }
 
+pre_config({"hidden_layers": (64, 64)})
 import_config("bases/mpo.py")
 
 config("create_environment", env_name="Pendulum-v1")
-config("TrainerConfig", num_env_steps=50_000, replay_buffer_length=50_000, num_eval_environments=20)
+config(
+    "TrainerConfig",
+    num_env_steps=50_000,
+    replay_buffer_length=50_000,
+    mini_batch_size=128,
+    num_eval_environments=20,
+)

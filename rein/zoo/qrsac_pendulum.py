@@ -10,8 +10,14 @@ ENTRY = {
     "reference": "-151 (TQC, RL Baselines3 Zoo)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/qrsac.py")
 
 config("create_environment", env_name="Pendulum-v1")
-config("TrainerConfig", num_env_steps=20_000, replay_buffer_length=20_000, num_eval_environments=20)
+config(
+    "TrainerConfig",
+    num_env_steps=20_000,
+    replay_buffer_length=20_000,
+    mini_batch_size=128,
+    num_eval_environments=20,
+)

@@ -10,8 +10,15 @@ ENTRY = {
     "reference": "normalised score 0.96, SAC 0.68 (Yu et al. 2021)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/taac.py")
 
-config("create_environment", env_name="MountainCarContinuous-v0")
-config("TrainerConfig", num_env_steps=100_000, replay_buffer_length=100_000, num_eval_environments=20)
+config("create_environment", env_name="MountainCarContinuous-v0", num_parallel_environments=5)
+config(
+    "TrainerConfig",
+    num_env_steps=100_000,
+    replay_buffer_length=20_000,
+    initial_collect_steps=5000,
+    mini_batch_size=64,
+    num_eval_environments=20,
+)

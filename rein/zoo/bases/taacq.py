@@ -1,0 +1,14 @@
+"""TaacQ: TAAC that goes on along a parabola of actions."""
+
+from rein.algorithms.off_policy import TaacQAlgorithm
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "TaacQAlgorithm",
+    "actions": "one continuous vector",
+    "reference": "Yu et al. 2021, arXiv:2104.06521",
+}
+
+import_config("taac.py")
+
+config("TrainerConfig", algorithm_ctor=TaacQAlgorithm)

@@ -1,0 +1,19 @@
+"""QRSAC on LunarLanderContinuous-v3."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "QrsacAlgorithm",
+    "env": "LunarLanderContinuous-v3",
+    "env_steps": 100_000,
+    "bar": 210,
+    "reference": "278 at 500k steps (TQC, RL Baselines3 Zoo)",
+}
+
+pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
+import_config("bases/qrsac.py")
+
+config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
+config(
+    "TrainerConfig", num_env_steps=100_000, replay_buffer_length=50_000, mini_batch_size=128, num_eval_environments=10
+)

@@ -1,0 +1,16 @@
+"""SAC on HalfCheetah-v5, with the settings that Stable-Baselines3 has by default."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "SacAlgorithm",
+    "env": "HalfCheetah-v5",
+    "env_steps": 200_000,
+    "reference": "Stable-Baselines3 with the same settings and seeds on the same machine",
+}
+
+import_config("bases/sac.py")
+
+config("create_environment", env_name="HalfCheetah-v5")
+config("SacAlgorithm", target_entropy=-6.0)
+config("TrainerConfig", num_env_steps=200_000, replay_buffer_length=200_000, initial_collect_steps=100)

@@ -1,0 +1,19 @@
+"""TAAC on LunarLanderContinuous-v3."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "TaacAlgorithm",
+    "env": "LunarLanderContinuous-v3",
+    "env_steps": 100_000,
+    "bar": 200,
+    "reference": "normalised score 0.96, SAC 0.68 (Yu et al. 2021)",
+}
+
+pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
+import_config("bases/taac.py")
+
+config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
+config(
+    "TrainerConfig", num_env_steps=100_000, replay_buffer_length=50_000, mini_batch_size=64, num_eval_environments=10
+)
