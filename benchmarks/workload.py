@@ -9,6 +9,7 @@ those of the peers' scripts.
 
 import argparse
 import inspect
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -163,9 +164,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "td3/HalfCheetah-v5": partial(off_policy, "td3", "HalfCheetah-v5", random_steps=500),
     "dqn/CartPole-v1": partial(dqn, "CartPole-v1"),
     "dqn/Breakout": partial(dqn_atari, "Breakout"),
-    "update/sac": partial(
-        off_policy, "sac", ResidentData, **{"TrainerConfig.initial_collect_steps": 5000}
-    ),
+    "update/sac": partial(off_policy, "sac", ResidentData, **{"TrainerConfig.initial_collect_steps": 5000}),
 }
 
 
@@ -207,11 +206,12 @@ class WindowObserver:
         self.window = window
 
     def on_iteration(self, progress: Any) -> None:
+        """Marks the window."""
         if self.window.mark(progress.env_steps):
             raise _ClosedError
 
     def on_evaluation(self, progress: Any, result: Any) -> None:
-        pass
+        """Does not happen."""
 
 
 def train_until_closed(trainer: Any, window: Window) -> None:
@@ -234,11 +234,24 @@ def shares(timers: Any, seconds: float) -> dict[str, float]:
     return {**found, "other": max(0.0, 1.0 - sum(found.values()))}
 
 
+class Warnings(logging.Handler):
+    """Keeps what Rein warns of, such as an update that is not compiled."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+        logging.getLogger("rein").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keeps a message."""
+        self.texts.append(record.getMessage())
+
+
 def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
     """Times a workload in this process and prints a result line."""
     from rein.config import fresh_configs
 
-    workload = WORKLOADS[name]()
+    workload, warnings = WORKLOADS[name](), Warnings()
     with tempfile.TemporaryDirectory(prefix="rein-benchmark-") as directory, fresh_configs():
         trainer = make_trainer(workload, directory, backend, compile)
         timers = trainer.run.timers
@@ -247,7 +260,7 @@ def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
             train_until_closed(trainer, Window(5000, 0.01, 1))
             with trainer.run:
                 window = calls_per_second(trainer.algorithm.train_from_replay_buffer, seconds, 20, settle)
-            emit(name, "updates/s", **window.result())
+            emit(name, "updates/s", **window.result(), notes=warnings.texts)
         else:
             window = Window(workload.warm, seconds, settle=settle, on_open=timers.reset)
             train_until_closed(trainer, window)
@@ -257,6 +270,7 @@ def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
                 **window.result(),
                 shares=shares(timers, window.seconds),
                 backend=type(trainer.env).__name__,
+                notes=warnings.texts,
             )
         trainer.close()
 
