@@ -17,6 +17,7 @@ from rein import nest
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
 from rein.framework import learning, module_state, optimizer_binding, update
+from rein.framework.compilation import CompiledUpdate
 from rein.framework.interface import AlgorithmInterface
 from rein.framework.module_state import IncompatibleKeys
 from rein.framework.optimizer_binding import OptimizerBinding
@@ -77,6 +78,7 @@ class Algorithm(AlgorithmInterface):
         self._train_info_spec: Nest = None
         self._experience_spec: Nest = None
         self._processed_experience_spec: Nest = None
+        self._compiled_update: CompiledUpdate | None = None
         if is_on_policy is not None:
             self.set_on_policy(is_on_policy)
 

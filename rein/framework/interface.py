@@ -10,6 +10,7 @@ The three steps take `(inputs, state)` and return `AlgStep(output, state, info)`
 is a nest of tensors, so whatever drives an algorithm needs to know nothing else about it.
 """
 
+from collections.abc import Hashable
 from typing import NoReturn
 
 from torch import nn
@@ -20,6 +21,13 @@ from rein.nest import Nest
 
 class AlgorithmInterface(nn.Module):
     """The interface; a class that is to act and learn derives from `Algorithm` instead."""
+
+    is_compilable: bool = False
+    """Whether `train_step` and `calc_loss` are the same operations at each update, but for what `update_form` says."""
+
+    def update_form(self) -> Hashable:
+        """What tells apart updates that consist of different operations; the same value for the same operations."""
+        return None
 
     def predict_step(self, inputs: Nest, state: Nest) -> AlgStep:
         """Acts for evaluation.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from rein import nest
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, StepType
@@ -27,8 +28,9 @@ from rein.distributions import (
     stack_distributions,
 )
 from rein.framework import minibatch
+from rein.framework.compilation import CompiledUpdate
 from rein.framework.trainer_config import TrainerConfig
-from rein.framework.update import average, in_mixed_precision
+from rein.framework.update import apply_gradients, average, importance_weights, in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.replay import ReplayBuffer
@@ -198,15 +200,19 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
     """One update from sequences [B, T, ...]."""
     config = algorithm._config
     assert config is not None
+    time_step = minibatch.time_major(batch.time_step)
+    batch_info = batch.batch_info or None
     with timer("learn"):
-        info = in_mixed_precision(config, lambda: train_info(algorithm, batch))
-        if algorithm._train_info_spec is None:
-            algorithm._train_info_spec = extract_spec(info, from_dim=2)
-        loss_info = algorithm.calc_loss(info)
-        time_step = minibatch.time_major(batch.time_step)
-        valid = valid_masks(time_step.step_type)
-        batch_info = batch.batch_info or None
-        loss_info, params = algorithm.update_with_gradient(loss_info, valid, batch_info=batch_info)
+        compiled = _compiled_update(algorithm, batch, batch_info) if config.compile else None
+        if compiled is None:
+            info = in_mixed_precision(config, lambda: train_info(algorithm, batch))
+            if algorithm._train_info_spec is None:
+                algorithm._train_info_spec = extract_spec(info, from_dim=2)
+            loss_info = algorithm.calc_loss(info)
+            valid = valid_masks(time_step.step_type)
+            loss_info, params = algorithm.update_with_gradient(loss_info, valid, batch_info=batch_info)
+        else:
+            (loss_info, params), info = compiled, ()
         algorithm.after_update(time_step, info)
     if config.priority_replay and isinstance(loss_info.priority, Tensor) and batch_info is not None:
         alpha = as_scheduler(config.priority_replay_alpha)()
@@ -214,7 +220,30 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
         batch_info.replay_buffer.update_priority(batch_info.env_ids, batch_info.positions, priority)
     if summary.should_record_summaries():
         algorithm.summarize_train(batch._replace(time_step=time_step), info, loss_info, params)
-    return valid.numel()
+    return time_step.step_type.numel()
+
+
+def _compiled_update(
+    algorithm: "Algorithm", batch: Experience, batch_info: BatchInfo | None
+) -> tuple[LossInfo, list[tuple[str, Parameter]]] | None:
+    """What `update_with_gradient` returns, from a compiled graph; None if this update cannot be compiled.
+
+    Updates that are summarized are not compiled: summaries may look at anything.
+    """
+    if summary.should_record_summaries():
+        return None
+    if algorithm._compiled_update is None:
+        algorithm._compiled_update = CompiledUpdate(
+            algorithm, lambda batch, weights: _losses(algorithm, batch, weights)
+        )
+    loss_info = algorithm._compiled_update(batch, importance_weights(algorithm._config, batch_info))
+    return None if loss_info is None else apply_gradients(algorithm, loss_info)
+
+
+def _losses(algorithm: "Algorithm", batch: Experience, weights: Tensor | None) -> LossInfo:
+    """The losses of sequences [B, T, ...], averaged to scalars."""
+    loss_info = algorithm.calc_loss(train_info(algorithm, batch))
+    return average(loss_info, valid_masks(minibatch.time_major(batch.step_type)), weights)
 
 
 def train_info(algorithm: "Algorithm", batch: Experience, train_step: TrainStep | None = None) -> Nest:

@@ -49,6 +49,15 @@ def update_with_gradient(
     return loss_info, _Updated(algorithm, optimizers)
 
 
+def apply_gradients(algorithm: "Algorithm", loss_info: LossInfo) -> tuple[LossInfo, list[tuple[str, Parameter]]]:
+    """What `update_with_gradient` does once losses are averaged and gradients are there."""
+    _check_finite(algorithm.name, loss_info)
+    optimizers = algorithm.optimizers()
+    for optimizer in optimizers:
+        optimizer.step()
+    return loss_info, _Updated(algorithm, optimizers)
+
+
 def in_mixed_precision(config: TrainerConfig | None, compute: Callable[[], Nest]) -> Nest:
     """What `compute` returns; with `enable_amp`, its matrix products are made in bfloat16.
 

@@ -198,11 +198,15 @@ class Run:
         return f"Run({self.name!r}, seed={self.seed}, device={str(self.device)!r}, counter={self.global_counter})"
 
 
+class NoRunError(RuntimeError):
+    """Something that only a run knows was asked for outside of one."""
+
+
 def current_run() -> Run:
-    """Returns the run that this thread is in; RuntimeError if there is none."""
+    """Returns the run that this thread is in; `NoRunError` if there is none."""
     activation = ACTIVE.get()
     if activation is None:
-        raise RuntimeError(
+        raise NoRunError(
             "there is no current run: wrap the code in `with rein.runtime.Run(): ...` (each thread enters by itself)"
         )
     return activation.run

@@ -32,6 +32,8 @@ class ActorCriticLossInfo(NamedTuple):
 class ActorCriticLoss(Loss):
     """Policy-gradient loss, value loss and entropy regularization of an actor-critic."""
 
+    is_compilable = True
+
     def __init__(
         self,
         gamma: float | Sequence[float] = 0.99,

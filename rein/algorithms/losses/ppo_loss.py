@@ -24,6 +24,8 @@ from rein.runtime import summary
 class PPOLoss(ActorCriticLoss):
     """PPO's loss; `PPOAlgorithm.preprocess_experience` computes its advantages and returns."""
 
+    is_compilable = True
+
     def __init__(
         self,
         gamma: float | Sequence[float] = 0.99,

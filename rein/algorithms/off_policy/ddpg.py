@@ -100,6 +100,8 @@ class DdpgLossInfo(NamedTuple):
 class DdpgAlgorithm(OffPolicyAlgorithm):
     """Deep deterministic policy gradient, for continuous actions."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

@@ -53,6 +53,8 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 class DqnAlgorithm(SacAlgorithm):
     """Deep Q-learning and double Q-learning, for one discrete action."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

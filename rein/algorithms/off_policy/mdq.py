@@ -87,6 +87,8 @@ class MdqLossInfo(NamedTuple):
 class MdqAlgorithm(OffPolicyAlgorithm):
     """Multi-dimensional Q-learning, for one vector of continuous actions."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

@@ -38,6 +38,8 @@ _SMALLEST_NORM = 1e-6
 class OacAlgorithm(SacAlgorithm):
     """Soft actor-critic that explores where the critics disagree."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

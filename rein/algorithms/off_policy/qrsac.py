@@ -32,6 +32,8 @@ from rein.specs import TensorSpec
 class QrsacAlgorithm(SacAlgorithm):
     """Soft actor-critic with distributional critics, for continuous actions."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

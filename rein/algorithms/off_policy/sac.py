@@ -78,6 +78,8 @@ from rein.statistics.host_scalar import HostScalar
 class SacAlgorithm(OffPolicyAlgorithm):
     """Soft actor-critic for continuous, discrete and mixed actions."""
 
+    is_compilable = True
+
     _target_entropy: Tensor
 
     def __init__(

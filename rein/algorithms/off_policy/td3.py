@@ -80,6 +80,8 @@ class Td3LossInfo(NamedTuple):
 class Td3Algorithm(OffPolicyAlgorithm):
     """Twin delayed DDPG, for continuous actions."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,
@@ -281,6 +283,10 @@ class Td3Algorithm(OffPolicyAlgorithm):
             actor_loss, _ = self._actor_step(merge_steps(inputs.observation, acting), Td3State())
             info = info._replace(actor_loss=put_steps(actor_loss, acting, length))
         return info
+
+    def update_form(self) -> bool:
+        """Whether the actor learns too."""
+        return self._updates_actor()
 
     def _updates_actor(self) -> bool:
         """Whether the update that is being prepared is one of every d that move actor and targets."""

@@ -35,6 +35,8 @@ class PPOInfo(NamedTuple):
 class PPOAlgorithm(ActorCriticAlgorithm):
     """PPO: an actor-critic that makes several updates from each rollout."""
 
+    is_compilable = True
+
     @property
     def on_policy(self) -> bool:
         """False: it learns by `train_step` from the stored rollout."""

@@ -1,0 +1,224 @@
+"""Losses and gradients of a minibatch as one compiled graph, for `TrainerConfig.compile`.
+
+An update in eager mode is some hundred small operations, and for networks of usual size Python and dispatch take as long
+as the arithmetic. Here the update is run once on tensors without data, which records every operation that `train_step`,
+`calc_loss` and differentiation make; inductor turns that record into a few fused kernels. Random numbers come from
+torch's generator in the same order as without compilation, so results differ by rounding only.
+
+What is recorded has no branches: whatever depends on the state of Python objects would be frozen as it was. So only
+algorithms that say `is_compilable` are compiled (each class for itself: what a subclass adds is not known), those whose
+update has several forms name the form that is due by `update_form`, and an update that reads a schedule is refused. A
+refused update is made without compilation, and the reason is logged once.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rein import nest
+from rein.data_structures import Experience, LossInfo
+from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
+from rein.runtime.active import ACTIVE
+from rein.runtime.run import NoRunError
+from rein.statistics.host_scalar import HostScalar
+
+if TYPE_CHECKING:
+    from rein.framework.algorithm import Algorithm
+
+logger = logging.getLogger(__name__)
+
+_OPTIONS = {"fallback_random": True}
+MAX_GRAPHS = 4
+
+Losses = Callable[[Experience, Tensor | None], LossInfo]
+"""Losses of a batch [B, T, ...], averaged to scalars; the second argument are importance weights [B]."""
+
+
+class NotCompilableError(Exception):
+    """Why an update cannot be compiled."""
+
+
+class _Slot(NamedTuple):
+    """Where a module keeps a tensor."""
+
+    tensors: dict[str, Any]
+    name: str
+
+    def get(self) -> Tensor:
+        """The tensor that is there now, without gradient."""
+        return self.tensors[self.name].detach()
+
+
+class _Graph(NamedTuple):
+    run: Callable[..., Any]
+    state: list[_Slot]
+    """Parameters and buffers, the first inputs."""
+    parameters: list[Tensor]
+    """Those that have a gradient."""
+    losses: Any
+    """Structure of the losses."""
+
+
+class CompiledUpdate:
+    """The compiled updates of an algorithm, one for each form of update and shape of minibatch."""
+
+    def __init__(self, algorithm: "Algorithm", losses: Losses) -> None:
+        """Compiles nothing yet.
+
+        Args:
+            algorithm: what learns.
+            losses: what to compile.
+        """
+        # A plain list keeps the algorithm from becoming a submodule of itself.
+        self._algorithm = [algorithm]
+        self._losses = losses
+        self._graphs: dict[Hashable, _Graph | None] = {}
+        self._refusal = _refusal(algorithm)
+        if self._refusal is not None:
+            logger.warning("updates are not compiled: %s", self._refusal)
+
+    def __call__(self, batch: Experience, weights: Tensor | None) -> LossInfo | None:
+        """Sets the gradients of all parameters that are optimized.
+
+        Args:
+            batch: [B, T, ...].
+            weights: importance weights, [B].
+
+        Returns:
+            Averaged losses; None if this update is not compiled, and nothing was done.
+        """
+        if self._refusal is not None:
+            return None
+        algorithm = self._algorithm[0]
+        rollout_info = distributions_to_params(batch.rollout_info)
+        data = nest.flatten((batch.time_step, batch.state, rollout_info, () if weights is None else weights))
+        key = (algorithm.update_form(), tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data))
+        graph = self._graphs.get(key)
+        if graph is None:
+            if key in self._graphs or len(self._graphs) >= MAX_GRAPHS:
+                return None
+            graph = self._graphs[key] = self._try_to_compile(batch, weights)
+            if graph is None:
+                return None
+        with torch.no_grad():
+            outputs = graph.run(*[slot.get() for slot in graph.state], *data)
+        split = len(outputs) - len(graph.parameters)
+        for parameter, gradient in zip(graph.parameters, outputs[split:], strict=True):
+            parameter.grad = gradient
+        return graph.losses.unflatten(outputs[:split])
+
+    def _try_to_compile(self, batch: Experience, weights: Tensor | None) -> _Graph | None:
+        name = self._algorithm[0].name
+        started = time.perf_counter()
+        logger.info("compiling the update of %s; this takes up to a minute the first time, and seconds later on", name)
+        try:
+            graph = _compile(self._algorithm[0], self._losses, batch, weights)
+        except NotCompilableError as error:
+            self._refusal = str(error)
+        except Exception as error:  # Whatever the compiler cannot do: the same update without it is always right.
+            self._refusal = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+        else:
+            logger.info("compiled the update of %s in %.1f s", name, time.perf_counter() - started)
+            return graph
+        logger.warning("the update of %s is not compiled: %s", name, self._refusal)
+        return None
+
+
+def _refusal(algorithm: "Algorithm") -> str | None:
+    """Why the updates of `algorithm` cannot be compiled; None if they can."""
+    from rein.framework.algorithm import Algorithm
+
+    for module in algorithm.modules():
+        if isinstance(module, Algorithm) and not vars(type(module)).get("is_compilable", False):
+            return f"{type(module).__name__} does not say that its update may be compiled (is_compilable)"
+    config = algorithm._config
+    if config is not None and config.enable_amp:
+        return "enable_amp and compile do not go together: choose one"
+    return None
+
+
+def _compile(algorithm: "Algorithm", losses: Losses, batch: Experience, weights: Tensor | None) -> _Graph:
+    from torch._inductor import compile as compile_graph
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    info_spec = extract_spec(batch.rollout_info, from_dim=2)
+    rows = (
+        batch.time_step,
+        batch.state,
+        distributions_to_params(batch.rollout_info),
+        () if weights is None else weights,
+    )
+    leaves, structure = nest.flatten(rows), nest.structure_of(rows)
+    slots, parameters = _slots(algorithm), dict(algorithm.named_parameters())
+    optimized = {id(p) for o in algorithm.optimizers() for group in o.param_groups for p in group["params"]}
+    trained = [name for name, parameter in parameters.items() if id(parameter) in optimized]
+    with_gradient: list[str] = []
+    loss_structure: list[Any] = []
+
+    def update(*inputs: Tensor) -> list[Tensor]:
+        state = dict(zip(slots, inputs, strict=False))
+        state.update({name: state[name].detach().requires_grad_() for name in trained})
+        time_step, rollout_state, params, importance = structure.unflatten(inputs[len(slots) :])
+        experience = Experience(time_step, state=rollout_state, rollout_info=params_to_distributions(params, info_spec))
+        with torch.enable_grad(), _with_tensors(algorithm, state):
+            loss_info = losses(experience, importance if isinstance(importance, Tensor) else None)
+            if not isinstance(loss_info.loss, Tensor):
+                raise NotCompilableError("the update has no loss")
+            gradients = torch.autograd.grad(loss_info.loss, [state[name] for name in trained], allow_unused=True)
+        found = [(name, gradient) for name, gradient in zip(trained, gradients, strict=True) if gradient is not None]
+        with_gradient[:] = [name for name, _ in found]
+        result = loss_info._replace(loss=loss_info.loss.detach(), priority=nest.detach(loss_info.priority))
+        loss_structure[:] = [nest.structure_of(result)]
+        return nest.flatten(result) + [gradient for _, gradient in found]
+
+    inputs = [slot.get() for slot in slots.values()] + leaves
+    with _outside_of_any_run():
+        graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
+    run = compile_graph(graph, inputs, options=_OPTIONS)
+    return _Graph(run, list(slots.values()), [parameters[name] for name in with_gradient], loss_structure[0])
+
+
+def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:
+    """Where the parameters and buffers are that a graph gets as inputs, by name.
+
+    Numbers on the host are not among them if `update_form` says what depends on them.
+    """
+    host = set()
+    if algorithm.update_form() is not None:
+        host = {id(b) for module in algorithm.modules() if isinstance(module, HostScalar) for b in module.buffers()}
+    slots = {}
+    for names in (algorithm.named_parameters(), algorithm.named_buffers()):
+        for name, tensor in names:
+            path, _, attribute = name.rpartition(".")
+            module = algorithm.get_submodule(path)
+            if id(tensor) not in host:
+                slots[name] = _Slot(
+                    module._parameters if attribute in module._parameters else module._buffers, attribute
+                )
+    return slots
+
+
+@contextmanager
+def _with_tensors(algorithm: "Algorithm", state: dict[str, Tensor]) -> Iterator[None]:
+    """Puts `state` in the place of parameters and buffers."""
+    from torch.nn.utils.stateless import _reparametrize_module
+
+    with _reparametrize_module(algorithm, state, tie_weights=True):
+        yield
+
+
+@contextmanager
+def _outside_of_any_run() -> Iterator[None]:
+    """Within it there are no summaries, and schedules cannot be read: a compiled graph would keep the value of now."""
+    token = ACTIVE.set(None)
+    try:
+        yield
+    except NoRunError as error:
+        raise NotCompilableError("it depends on a schedule, whose value of now a compiled graph would keep") from error
+    finally:
+        ACTIVE.reset(token)

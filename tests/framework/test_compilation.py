@@ -1,0 +1,197 @@
+"""Compiled updates: the recorded graph gives the gradients of the eager update, and refuses what it would freeze."""
+
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import rein.zoo
+from rein.config import fresh_configs
+from rein.framework import compilation, learning
+from rein.runtime import LinearScheduler, summary
+from rein.runtime.schedules import as_scheduler
+from rein.training.launch import configure, start_run
+from rein.training.run_directory import RunDirectory
+from rein.training.trainer import Trainer
+
+SMALL = ["TrainerConfig.initial_collect_steps=64", "TrainerConfig.mini_batch_size=16"]
+ENTRIES = [
+    "sac_pendulum",
+    "sac_cartpole",
+    "qrsac_pendulum",
+    "oac_pendulum",
+    "mdq_pendulum",
+    "ddpg_pendulum",
+    "td3_pendulum",
+    "dqn_cartpole",
+    "ppo_cartpole",
+]
+
+
+@pytest.fixture
+def not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the recorded graph as it is, which needs no C++ compiler and no time."""
+    monkeypatch.setattr("torch._inductor.compile", lambda graph, inputs, options: graph)
+
+
+@pytest.fixture
+def make_trainer(tmp_path: Path) -> Iterator[Any]:
+    with fresh_configs():
+
+        def make(entry: str, *overrides: str) -> Trainer:
+            configure(Path(rein.zoo.__file__).parent / f"{entry}.py", [*SMALL, *overrides])
+            return start_run(RunDirectory.create(tmp_path / "run"), "test")
+
+        yield make
+
+
+def _batches(trainer: Trainer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The first `count` minibatches of training, each also learnt from."""
+    batches: list[Any] = []
+    update = learning._update_on
+    monkeypatch.setattr(
+        learning, "_update_on", lambda algorithm, batch: batches.append(batch) or update(algorithm, batch)
+    )
+    while len(batches) < count:
+        trainer.algorithm.train_iter()
+    return batches
+
+
+def _gradients(algorithm: torch.nn.Module) -> dict[str, torch.Tensor]:
+    found = {name: p.grad.clone() for name, p in algorithm.named_parameters() if p.grad is not None}
+    for parameter in algorithm.parameters():
+        parameter.grad = None
+    return found
+
+
+def _check_gradients(trainer: Trainer, batch: Any) -> None:
+    algorithm = trainer.algorithm
+
+    def losses(batch: Any, weights: Any) -> Any:
+        return learning._losses(algorithm, batch, weights)
+
+    compiled = compilation.CompiledUpdate(algorithm, losses)
+    assert compiled(batch, None) is not None
+    _gradients(algorithm)
+    state = torch.random.get_rng_state()
+    loss = compiled(batch, None)
+    gradients = _gradients(algorithm)
+    torch.random.set_rng_state(state)
+    expected_loss = losses(batch, None)
+    expected_loss.loss.backward()
+    expected = _gradients(algorithm)
+    assert loss is not None
+    assert math.isclose(loss.loss.item(), expected_loss.loss.item(), rel_tol=1e-4)
+    optimized = {id(p) for o in algorithm.optimizers() for g in o.param_groups for p in g["params"]}
+    names = {name for name, p in algorithm.named_parameters() if id(p) in optimized}
+    assert gradients.keys() == expected.keys() & names
+    assert gradients
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.usefixtures("not_optimized")
+def test_gradients_are_those_of_the_eager_update(
+    entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(entry)
+    with trainer.run, summary.record_if(lambda: False):
+        batches = _batches(trainer, 2, monkeypatch)
+        _check_gradients(trainer, batches[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["sac_pendulum", "td3_pendulum", "ppo_cartpole"])
+def test_gradients_of_optimized_graphs(entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(entry)
+    with trainer.run, summary.record_if(lambda: False):
+        batches = _batches(trainer, 2, monkeypatch)
+        _check_gradients(trainer, batches[-1])
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_td3_has_a_graph_for_each_form_of_its_update(make_trainer: Any) -> None:
+    trainer = make_trainer("td3_pendulum", "TrainerConfig.compile=True")
+    algorithm = trainer.algorithm
+    with trainer.run, summary.record_if(lambda: False):
+        while algorithm._num_updates.get() < 4:
+            algorithm.train_iter()
+    assert [key[0] for key in algorithm._compiled_update._graphs] == [False, True]
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_training_with_compilation_follows_the_same_path(make_trainer: Any, tmp_path: Path) -> None:
+    parameters = []
+    for compile_updates in (False, True):
+        with fresh_configs():
+            configure(
+                Path(rein.zoo.__file__).parent / "sac_pendulum.py",
+                [*SMALL, f"TrainerConfig.compile={compile_updates}", "TrainerConfig.random_seed=3"],
+            )
+            trainer = start_run(RunDirectory.create(tmp_path / str(compile_updates)), "test")
+            with trainer.run, summary.record_if(lambda: False):
+                for _ in range(70):
+                    trainer.algorithm.train_iter()
+            parameters.append(torch.cat([p.detach().flatten() for p in trainer.algorithm.parameters()]))
+    torch.testing.assert_close(parameters[0], parameters[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_summarized_updates_are_made_without_compilation(make_trainer: Any) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    with trainer.run, summary.record_if(lambda: True):
+        trainer.algorithm.train_iter()
+    assert trainer.algorithm._compiled_update is None
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_an_update_that_reads_a_schedule_is_refused_with_the_reason(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    weight = as_scheduler(LinearScheduler("percent", ((0.0, 1.0), (1.0, 0.0))))
+    calc_loss = trainer.algorithm.calc_loss
+
+    def scheduled(info: Any) -> Any:
+        loss_info = calc_loss(info)
+        return loss_info._replace(loss=loss_info.loss * weight())
+
+    monkeypatch.setattr(trainer.algorithm, "calc_loss", scheduled)
+    with caplog.at_level(logging.WARNING), trainer.run, summary.record_if(lambda: False):
+        trainer.algorithm.train_iter()
+    assert [r for r in caplog.records if "schedule" in r.message and "not compiled" in r.message]
+
+
+def test_subclasses_say_for_themselves_that_they_can_be_compiled(
+    make_trainer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = make_trainer("sac_pendulum", "TrainerConfig.compile=True")
+
+    class Mine(type(trainer.algorithm)):  # type: ignore[misc]
+        """Whatever somebody may add."""
+
+    trainer.algorithm.__class__ = Mine
+    with caplog.at_level(logging.WARNING), trainer.run, summary.record_if(lambda: False):
+        for _ in range(66):
+            trainer.algorithm.train_iter()
+    assert ["Mine" in record.message for record in caplog.records if "compiled" in record.message] == [True]
+
+
+def test_a_compiler_that_fails_is_named_and_training_goes_on(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no C++ compiler found")
+
+    monkeypatch.setattr("torch._inductor.compile", fail)
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    before = [p.detach().clone() for p in trainer.algorithm.parameters()]
+    with caplog.at_level(logging.WARNING), trainer.run, summary.record_if(lambda: False):
+        trainer.algorithm.train_iter()
+    assert any("no C++ compiler found" in record.message for record in caplog.records)
+    assert any(not torch.equal(a, b) for a, b in zip(before, trainer.algorithm.parameters(), strict=True))
