@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -92,25 +93,35 @@ def create_environment(
     if backend == "auto":
         backend, reason = _choose_backend(factory, num_parallel_environments, num_workers, start_method, policy)
     logger.info("%s x %d: backend %r, %s", factory.name, num_parallel_environments, backend, reason)
+    recipe = partial(
+        _create, factory, num_parallel_environments, backend, policy, num_workers, start_method, seed, num_slots
+    )
+    env = recipe()
+    env.recipe = recipe
+    return env
+
+
+def _create(
+    factory: EnvFactory,
+    batch_size: int,
+    backend: str,
+    policy: FaultPolicy,
+    num_workers: int | None,
+    start_method: str | None,
+    seed: int | None,
+    num_slots: int,
+) -> Environment:
     common: dict[str, Any] = {"seed": seed, "num_slots": num_slots}
     if backend == "vector":
-        return _create_vector(factory, num_parallel_environments, policy, common)
+        return _create_vector(factory, batch_size, policy, common)
     if backend == "envpool":
-        return _create_envpool(factory, num_parallel_environments, policy, num_workers, common)
+        return _create_envpool(factory, batch_size, policy, num_workers, common)
+    common["fault_policy"] = policy
     if backend == "sync":
-        return BatchEnvironment(factory, num_parallel_environments, fault_policy=policy, **common)
+        return BatchEnvironment(factory, batch_size, **common)
     if backend == "thread":
-        return ThreadEnvironment(
-            factory, num_parallel_environments, fault_policy=policy, num_workers=num_workers, **common
-        )
-    return ProcessEnvironment(
-        factory,
-        num_parallel_environments,
-        fault_policy=policy,
-        num_workers=num_workers,
-        start_method=start_method,
-        **common,
-    )
+        return ThreadEnvironment(factory, batch_size, num_workers=num_workers, **common)
+    return ProcessEnvironment(factory, batch_size, num_workers=num_workers, start_method=start_method, **common)
 
 
 def _check_arguments(env_name: EnvSource, batch_size: int, backend: str, num_slots: int) -> None:

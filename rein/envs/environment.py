@@ -2,6 +2,7 @@
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,6 +29,9 @@ class Environment(ABC):
     A world resets itself on the step after its LAST one: the action given then is ignored, and the step is FIRST, with
     reward 0, discount 1 and a previous action of zeros.
     """
+
+    recipe: Callable[[], "Environment"] | None = None
+    """Makes the same worlds anew, in another process too; None where `create_environment` did not make these."""
 
     @property
     @abstractmethod

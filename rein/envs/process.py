@@ -8,21 +8,21 @@ import itertools
 import logging
 import multiprocessing
 import os
-import pickle
 import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
-from typing import Any, cast
+from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
+from rein.config.sending import configs_to_send
 from rein.envs import process_worker as worker_side
 from rein.envs.batch import batch_seeds, probe_spaces
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import EnvironmentFaultError, Fault, FaultPolicy
+from rein.envs.process_sending import pack
 from rein.envs.process_worker import WorkerTask, run_worker, shared_array
 from rein.envs.rows import SINGLE_WORLDS, lost_states
 from rein.envs.shared_block import BatchSpaces, BlockLayout
@@ -346,14 +346,14 @@ class ProcessEnvironment(BufferedEnvironment):
 
 
 def to_bytes(factory: EnvFactory, spaces: BatchSpaces) -> bytes:
-    """What a worker needs to make worlds, pickled; a clear error where it cannot travel."""
-    try:
-        return cast("bytes", cloudpickle.dumps((factory, spaces)))
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise TypeError(
-            f"{factory.name} cannot be sent to worker processes ({error}): give an id, or a function that holds no open "
-            "files, locks or modules of tests; or use backend='sync'"
-        ) from error
+    """What a worker needs to make worlds, packed; a clear error where it cannot travel."""
+    thing = (configs_to_send(_is_of_worlds), factory, spaces)
+    return pack(thing, factory.name, "give an id as env_name, or use backend='sync'")
+
+
+def _is_of_worlds(name: str) -> bool:
+    """Whether worlds may use a value of the configuration; the rest would make workers load torch."""
+    return name.startswith("rein.envs.") or not name.startswith("rein.")
 
 
 def start_context(start_method: str | None) -> BaseContext:

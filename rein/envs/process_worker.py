@@ -14,11 +14,12 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
+from rein.config.configs import ACTIVE
 from rein.envs.faults import EnvironmentFaultError, FaultLog, FaultPolicy
+from rein.envs.process_sending import unpack
 from rein.envs.rows import EnvRows
 from rein.envs.shared_block import BlockLayout
 
@@ -38,7 +39,7 @@ class WorkerTask:
     """What a worker needs to know; travels once, when the process starts."""
 
     factory: bytes
-    """The `EnvFactory` and the `BatchSpaces`, by cloudpickle."""
+    """Packed: the configuration in force, the `EnvFactory` and the `BatchSpaces`."""
     batch_size: int
     num_slots: int
     start: int
@@ -84,7 +85,8 @@ def run_worker(task: WorkerTask) -> None:
 
 
 def _make_rows(task: WorkerTask, control: NDArray[np.int64], log: FaultLog) -> EnvRows:
-    factory, spaces = cloudpickle.loads(task.factory)
+    configs, factory, spaces = unpack(task.factory)
+    ACTIVE.put(configs)
     layout = BlockLayout(spaces, task.batch_size, task.num_slots)
     slots = [slot.rows(task.start, task.stop) for slot in layout.slots(shared_array(task.block, np.uint8))]
     progress = control[PROGRESS : PROGRESS + 1]
@@ -115,7 +117,7 @@ def _serve(rows: EnvRows, task: WorkerTask, control: NDArray[np.int64], log: Fau
             states = task.pipe.recv()
             answer = [_attempt(lambda: rows.set_state(states, index))]
     except EnvironmentFaultError:
-        pass  # The parent counts the same faults and comes to the same end.
+        pass  # Nothing is lost: the faults are sent below, and the parent counts them and raises the same.
     return [*log.recent, *answer] if log.recent or answer else []
 
 
