@@ -38,9 +38,10 @@ def adjust_replay_buffer_length(config: TrainerConfig, num_earliest_frames_ignor
     """
     if not config.whole_replay_buffer_training:
         return config.replay_buffer_length
+    longest = math.ceil(config.unroll_length) or config.max_unroll_length
     if config.clear_replay_buffer:
-        return max(config.replay_buffer_length, math.ceil(config.unroll_length))
-    return math.ceil(config.unroll_length) + 1 + num_earliest_frames_ignored
+        return max(config.replay_buffer_length, longest)
+    return longest + 1 + num_earliest_frames_ignored
 
 
 @configurable
@@ -123,7 +124,7 @@ class RLAlgorithm(Algorithm):
         if env is not None and config is not None and not is_eval:
             config.check_batches(env.batch_size)
             if config.async_unroll:
-                raise NotImplementedError("async_unroll is not available yet: leave it False")
+                self._check_async_unroll(env, config)
             window = max(config.metric_min_buffer_size, env.batch_size)
             self._metrics = EpisodeMetrics(window=window)
 
@@ -165,9 +166,26 @@ class RLAlgorithm(Algorithm):
         if self._rollout is None:
             if self._env is None:
                 raise ValueError(f"{self.name} has no environment: construct it with env= and config=")
-            self._check_transformer(self._require_config())
-            self._rollout = Rollout(self, self._env)
+            config = self._require_config()
+            self._check_transformer(config)
+            self._rollout = self._async_rollout(self._env, config) if config.async_unroll else Rollout(self, self._env)
         return self._rollout
+
+    def _async_rollout(self, env: Environment, config: TrainerConfig) -> Rollout:
+        from rein.framework.async_rollout import AsyncRollout
+
+        self._check_async_unroll(env, config)  # Now it is known whether a composition is on-policy.
+        return AsyncRollout(self, env)
+
+    def _check_async_unroll(self, env: Environment, config: TrainerConfig) -> None:
+        from rein.framework.async_rollout import check_async_unroll
+
+        check_async_unroll(self, env, config)
+
+    def close_rollout(self) -> None:
+        """Ends the process of an asynchronous unroll; nothing can be collected after that."""
+        if self._rollout is not None:
+            self._rollout.close()
 
     def initial_transform_state(self, batch_size: int) -> Nest:
         """The state of the data transformer before the first step."""
@@ -222,14 +240,14 @@ class RLAlgorithm(Algorithm):
             if experience is not None and summary.should_record_summaries():
                 self.summarize_rollout(experience)
                 self.summarize_metrics()
-        trained = self._learn(config, experience, length)
-        inputs, info = self._collected(config, experience, length)
+        trained = self._learn(config, experience)
+        inputs, info = self._collected(config, experience)
         self.after_train_iter(inputs, info)
         if config.empty_cache and torch.cuda.is_available():
             torch.cuda.empty_cache()
         return trained
 
-    def _learn(self, config: TrainerConfig, experience: Experience | None, length: int) -> int:
+    def _learn(self, config: TrainerConfig, experience: Experience | None) -> int:
         if self.on_policy:
             if experience is None:
                 return 0
@@ -244,13 +262,12 @@ class RLAlgorithm(Algorithm):
     def _trains_online(self) -> bool:
         return self._offline is None or self._offline.online_training_has_started
 
-    def _collected(
-        self, config: TrainerConfig, experience: Experience | None, length: int
-    ) -> tuple[Nest | None, Nest | None]:
+    def _collected(self, config: TrainerConfig, experience: Experience | None) -> tuple[Nest | None, Nest | None]:
         """Inputs and infos of the rollout for `after_train_iter`, [T, B, ...]; None where the rollout went to replay."""
         if experience is None or not (self.on_policy or config.trains_on_fresh_rollouts):
             return None, None
-        return map_params(lambda tensor: tensor[:length].detach(), (experience.time_step, experience.rollout_info))
+        # The last step was not acted on.
+        return map_params(lambda tensor: tensor[:-1].detach(), (experience.time_step, experience.rollout_info))
 
     def _check_transformer(self, config: TrainerConfig) -> None:
         """Tells the data transformer where data comes from, and refuses one that needs what there is not."""

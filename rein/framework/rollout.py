@@ -122,6 +122,9 @@ class Rollout:
         with timer("env"):
             self.env.step(self._bounds.clip(alg_step.output))
 
+    def close(self) -> None:
+        """Ends what was started for the rollout; the environment belongs to who made it."""
+
     def state_dict(self) -> dict[str, Any]:
         """All that continuing this rollout exactly needs, the environments included."""
         return {

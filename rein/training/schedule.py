@@ -17,7 +17,8 @@ class Budget:
         """
         self.num_iterations = config.num_iterations
         self.num_env_steps = config.num_env_steps
-        per_iteration = max(config.unroll_length * num_envs, 1e-9)
+        # An asynchronous unroll of any length takes at most this many; then there are more iterations than expected.
+        per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
         if self.num_iterations and self.num_env_steps and not config.async_unroll:
             possible = math.ceil(self.num_iterations * per_iteration)
             if possible < self.num_env_steps:

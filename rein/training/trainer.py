@@ -317,6 +317,7 @@ class Trainer:
 
     def close(self) -> None:
         """Closes environments and writers."""
+        self.algorithm.close_rollout()
         self.env.close()
         if self._eval_env is not None:
             self._eval_env.close()

@@ -1,0 +1,297 @@
+"""Asynchronous unrolls: another process steps the environments while this one learns.
+
+The process has a copy of the algorithm and the only environments; this process closes its own. Each step of all
+environments becomes an `UnrollResult` in a bounded queue. The trainer takes results from there, and sends parameters from
+time to time; in the other direction come the buffers that acting changes, such as the statistics of a normalizer.
+"""
+
+import multiprocessing
+import multiprocessing.util
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from rein import nest
+from rein.config.sending import configs_to_send
+from rein.distributions import distributions_to_params, params_to_distributions
+from rein.envs import Environment
+from rein.envs.metrics import EpisodeMetrics
+from rein.envs.process import start_context
+from rein.envs.process_sending import pack, unpack
+from rein.framework.acting_state import ActingState
+from rein.framework.async_unroll_worker import (
+    SAVE,
+    STOP,
+    UPDATE,
+    Links,
+    UnrollJob,
+    UnrollResult,
+    UnrollTask,
+    published_fields,
+    run_unroll,
+)
+from rein.framework.hybrid import OfflineData
+from rein.framework.rollout import Rollout
+from rein.framework.shared_records import SharedRecords, fields_of
+from rein.framework.trainer_config import TrainerConfig
+from rein.replay.ring_buffer import RingBuffer
+from rein.runtime.run import current_run_or_none
+from rein.runtime.seeding import draw_seed
+
+if TYPE_CHECKING:
+    from rein.framework.rl_algorithm import RLAlgorithm
+
+__all__ = ["AsyncUnrollError", "AsyncUnroller", "UnrollJob", "UnrollResult"]
+
+_POLL_SECONDS = 0.05
+_CLOSE_SECONDS = 5.0
+_STAYS_HERE = (Environment, RingBuffer, Rollout, EpisodeMetrics, OfflineData, Optimizer)
+"""What acting does not need; the process has an environment and a rollout of its own."""
+
+
+class AsyncUnrollError(RuntimeError):
+    """The process that unrolls failed; its traceback is in the message."""
+
+
+class AsyncUnroller:
+    """The trainer's side of the process that unrolls."""
+
+    def __init__(self, algorithm: "RLAlgorithm", config: TrainerConfig, state: dict[str, Any] | None = None) -> None:
+        """Closes the environment of `algorithm` and starts a process with one that is made alike.
+
+        Args:
+            algorithm: the root algorithm.
+            config: settings of the run.
+            state: what `state_dict` gave, to go on from there; None begins.
+        """
+        env = algorithm._env
+        assert env is not None
+        assert env.recipe is not None
+        self._config = config
+        self._state = ActingState(algorithm)
+        self._parameters = SharedRecords(fields_of(self._state.tensors()))
+        self._published = SharedRecords(published_fields(self._state))
+        copy = pack(
+            (configs_to_send(), algorithm, env.recipe),
+            f"{algorithm.name} and its environment",
+            "set TrainerConfig.async_unroll=False",
+            leave_out=_STAYS_HERE,
+        )
+        self._results: deque[UnrollResult] = deque()
+        self._restored: list[Tensor] = [] if state is None else state["results"]
+        self._layout: tuple[Any, Any] | None = None
+        self._ring: SharedRecords | None = None
+        self._received = 0
+        self._saved: Any = None
+        # Some worlds exist only once, such as a robot.
+        env.close()
+        context = start_context(None)
+        context.set_forkserver_preload(["__main__", run_unroll.__module__])
+        ours, theirs = context.Pipe()
+        self._links = Links(
+            pipe=ours,
+            free=context.Semaphore(config.unroll_queue_size),
+            filled=context.Semaphore(0),
+            jobs=context.Semaphore(0),
+            lock=context.Semaphore(1),
+            wanted=context.Semaphore(1),
+            published=context.Semaphore(0),
+            parameters=self._parameters.block,
+            buffers=self._published.block,
+        )
+        run = current_run_or_none()
+        task = UnrollTask(
+            copy=copy,
+            rollout_state=None if state is None else pack(state["worker"]),
+            queue_size=config.unroll_queue_size,
+            step_interval=config.unroll_step_interval,
+            seed=draw_seed() if run is None else run.spawn_seeds(1, "async unroll")[0],
+            device="cpu" if run is None else str(run.device),
+            parent_pid=os.getpid(),
+            links=self._links._replace(pipe=theirs),
+        )
+        # Not a daemon, since the environments may have processes of their own.
+        self._process = context.Process(target=run_unroll, args=(task,), name="rein-unroll", daemon=False)  # type: ignore[attr-defined]
+        self._process.start()
+        theirs.close()
+        # At exit this comes before Python waits for processes that are no daemons.
+        self._closer = multiprocessing.util.Finalize(self, _end, (self._process, self._links), exitpriority=10)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the process that unrolls."""
+        return int(self._process.pid or 0)
+
+    # Results.
+
+    def gather_unroll_results(self, unroll_length: int, max_unroll_length: int) -> list[UnrollResult]:
+        """Takes results, oldest first.
+
+        Args:
+            unroll_length: how many, waiting for them; 0 takes those that are there, maybe none.
+            max_unroll_length: the most to take if `unroll_length` is 0.
+        """
+        self._take_buffers()
+        wanted = unroll_length or max_unroll_length
+        while len(self._results) < wanted and self._receive(wait=bool(unroll_length)):
+            pass
+        if not self._results and not unroll_length and not self._process.is_alive():
+            self._fail()
+        return [self._results.popleft() for _ in range(min(wanted, len(self._results)))]
+
+    def put_back(self, results: list[UnrollResult]) -> None:
+        """Gives back results that were taken last; they come first the next time."""
+        self._results.extendleft(reversed(results))
+
+    def _receive(self, wait: bool) -> bool:
+        """Moves one result from the queue to `_results`; False if there is none and it is not waited for."""
+        if not self._links.filled.acquire(False):
+            if not wait:
+                return False
+            self._acquire(self._links.filled)
+        while self._ring is None:
+            self._read_message()
+        index = self._received % len(self._ring)
+        leaves = self._ring.read(index)
+        self._links.free.release()
+        self._received += 1
+        self._results.append(self._result(leaves))
+        return True
+
+    def _result(self, leaves: list[Tensor]) -> UnrollResult:
+        assert self._layout is not None
+        structure, info_spec = self._layout
+        result: UnrollResult = nest.pack_sequence_as(structure, leaves)
+        info = params_to_distributions(result.policy_step.info, info_spec)
+        return result._replace(policy_step=result.policy_step._replace(info=info))
+
+    def _take_buffers(self) -> None:
+        """Copies the buffers that acting changed into the algorithm that learns."""
+        if not self._links.published.acquire(False):
+            return
+        self._acquire(self._links.lock)
+        mask, *buffers = self._published.views(0)
+        self._state.load_buffers({i: buffer for i, buffer in enumerate(buffers) if mask[i]})
+        self._links.lock.release()
+        self._links.wanted.release()
+
+    # Jobs.
+
+    def update_parameter(self, algorithm: "RLAlgorithm") -> None:
+        """Sends the parameters as they are now; the process takes them over before its next step.
+
+        Args:
+            algorithm: the root algorithm, the one that this was made with.
+        """
+        self._take_buffers()
+        self._acquire(self._links.lock)
+        self._parameters.write(0, self._state.tensors())
+        self._links.lock.release()
+        run = current_run_or_none()
+        if run is None:
+            self._send(UnrollJob(UPDATE, {}, 0, self._state.extra_states()))
+            return
+        counters = {"env_steps": run.env_steps, "iterations": run.iterations, "progress": run.progress}
+        self._send(UnrollJob(UPDATE, counters, run.global_counter, self._state.extra_states()))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the process stands, and the results that were not taken yet.
+
+        The buffers that acting changes are brought up to date in the algorithm.
+        """
+        self._send(UnrollJob(SAVE))
+        while self._saved is None:
+            self._read_message()
+        saved, self._saved = self._saved, None
+        while self._received < saved["produced"]:
+            self._receive(wait=True)
+        self._state.load_buffers(saved.pop("buffers"))
+        after = self._received - saved.pop("produced")
+        results = list(self._results)[: len(self._results) - after]
+        return {"worker": saved, "results": self._restored if self._layout is None else _stacked(results)}
+
+    def _send(self, job: UnrollJob) -> None:
+        try:
+            self._links.pipe.send_bytes(pack(job))
+        except OSError:
+            self._fail()
+        self._links.jobs.release()
+
+    # Messages and failures.
+
+    def _acquire(self, semaphore: Any) -> None:
+        while not semaphore.acquire(True, _POLL_SECONDS):
+            if self._links.pipe.poll():
+                self._read_message()
+            elif not self._process.is_alive() and not semaphore.acquire(False):
+                self._fail()
+
+    def _read_message(self) -> None:
+        """Waits for a message and takes it to heart."""
+        pipe = self._links.pipe
+        while not pipe.poll(_POLL_SECONDS):
+            # The process may wait until there is room in the queue.
+            if not self._receive(wait=False) and not self._process.is_alive() and not pipe.poll():
+                self._fail()
+        try:
+            kind, content = unpack(pipe.recv_bytes())
+            if kind == "error":
+                raise AsyncUnrollError(f"the process that unrolls raised:\n{content}")
+            if kind == "saved":
+                self._saved = content
+                return
+            structure, info_spec, fields = content
+            self._ring = SharedRecords(fields, self._config.unroll_queue_size, pipe.recv())
+        except (EOFError, OSError):
+            self._fail()
+        self._layout = structure, info_spec
+        restored, self._restored = self._restored, []
+        count = len(restored[0]) if restored else 0
+        self._results.extend(self._result([leaf[i] for leaf in restored]) for i in range(count))
+
+    def _fail(self) -> NoReturn:
+        """Raises what the process left, or how it ended."""
+        self._process.join(_CLOSE_SECONDS)
+        pipe = self._links.pipe
+        try:
+            while pipe.poll():
+                message = unpack(pipe.recv_bytes())
+                if message[0] == "error":
+                    raise AsyncUnrollError(f"the process that unrolls raised:\n{message[1]}")
+        except (EOFError, OSError):
+            pass  # There is nothing more to read, and what is known is raised below.
+        code = self._process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        hint = ""
+        if self._ring is None:
+            hint = " (a script that trains must do so under `if __name__ == '__main__':`)"
+        raise AsyncUnrollError(f"the process that unrolls, {self._process.pid}, {how}{hint}")
+
+    def close(self) -> None:
+        """Ends the process; results that were not taken are lost. May be called again."""
+        self._closer()
+
+
+def _end(process: Any, links: Links) -> None:
+    """Asks the process to end, and kills it if it does not."""
+    if process.is_alive():
+        try:
+            links.pipe.send_bytes(pack(UnrollJob(STOP)))
+            links.jobs.release()
+        except OSError:
+            pass  # It ended by itself just now.
+        process.join(_CLOSE_SECONDS)
+        if process.is_alive():
+            process.kill()
+    process.join()
+    links.pipe.close()
+
+
+def _stacked(results: list[UnrollResult]) -> list[Tensor]:
+    """The tensors of results, [N, B, ...] each; `[]` for no results."""
+    rows = [nest.flatten(distributions_to_params(result)) for result in results]
+    return [torch.stack(column) for column in zip(*rows, strict=True)]
