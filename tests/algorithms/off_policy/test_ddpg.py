@@ -10,12 +10,11 @@ from rein.algorithms.losses import OneStepTDLoss, TDLoss
 from rein.algorithms.off_policy.ddpg import DdpgAlgorithm, DdpgInfo, DdpgState
 from rein.data_structures import BatchInfo, TimeStep
 from rein.framework import TrainerConfig
-from rein.networks import ActorNetwork, ActorRNNNetwork, CriticNetwork, CriticRNNNetwork, NestConcat
+from rein.networks import ActorNetwork, ActorRNNNetwork, CriticNetwork, CriticRNNNetwork
 from rein.networks.state import zero_state
 from rein.optimizers import SGD, Adam
 from rein.runtime.schedules import ConstantScheduler
 from rein.specs import BoundedTensorSpec, TensorSpec
-from rein.transforms import HindsightExperienceTransformer
 
 OBSERVATION = TensorSpec((1,))
 ACTION = BoundedTensorSpec((1,), minimum=-2, maximum=2)
@@ -253,29 +252,3 @@ def test_it_learns_to_repeat_what_it_sees(train_toy: Any) -> None:
     )
     _, mean_return = train_toy(ctor, "rein/IdentityContinuous-v0", 500)
     assert mean_return > -0.4
-
-
-@pytest.mark.learning
-def test_hindsight_reaches_goals_with_rewards_at_the_goal_only(train_toy: Any) -> None:
-    ctor = partial(
-        DdpgAlgorithm,
-        actor_network_ctor=partial(ActorNetwork, fc_layer_params=(64, 64), preprocessing_combiner=NestConcat()),
-        critic_network_ctor=partial(
-            CriticNetwork, joint_fc_layer_params=(64, 64), observation_preprocessing_combiner=NestConcat()
-        ),
-        actor_optimizer=Adam(lr=1e-3),
-        critic_optimizer=Adam(lr=1e-3),
-        action_l2=0.05,
-        ou_stddev=0.3,
-        rollout_random_action=0.2,
-        critic_loss_ctor=partial(OneStepTDLoss, gamma=0.95),
-        one_transition=True,
-    )
-    hindsight = partial(HindsightExperienceTransformer, reward_fn=_reach_reward)
-    settings = {"env_kwargs": {"max_steps": 30, "tolerance": 0.1}, "mini_batch_size": 128}
-    _, mean_return = train_toy(ctor, "rein/Reach-v0", 3000, data_transformer_ctor=hindsight, **settings)
-    assert mean_return > -12.0
-
-
-def _reach_reward(achieved: torch.Tensor, desired: torch.Tensor) -> torch.Tensor:
-    return -(torch.linalg.vector_norm(achieved - desired, dim=-1) > 0.1).float()
