@@ -1,5 +1,6 @@
 """Rollouts: an algorithm acts in an environment, and what happens is kept for learning."""
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from rein.framework.update import in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.timers import timer
+from rein.statistics import frozen_statistics
 
 if TYPE_CHECKING:
     from rein.envs import Environment
@@ -102,16 +104,13 @@ class Rollout:
         algorithm = self._algorithm[0]
         if self.transform_state is None:
             self.transform_state = algorithm.initial_transform_state(self.env.batch_size)
-        transformer = algorithm._config.data_transformer if algorithm._config is not None else None
-        if transformer is not None and not keep:
-            transformer.eval()  # The step will be seen again: running statistics must not count it twice.
-        time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
-        if transformer is not None and not keep:
-            transformer.train()
-        state = reset_state(self.policy_state, raw.is_first(), self._initial_state)
-        with torch.set_grad_enabled(with_grad), timer("act"):
-            config = algorithm._config if with_grad else None
-            alg_step = in_mixed_precision(config, lambda: algorithm.rollout_step(time_step, state))
+        # A step that is not kept will be seen again: running statistics must not count it twice.
+        with nullcontext() if keep else frozen_statistics():
+            time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
+            state = reset_state(self.policy_state, raw.is_first(), self._initial_state)
+            with torch.set_grad_enabled(with_grad), timer("act"):
+                config = algorithm._config if with_grad else None
+                alg_step = in_mixed_precision(config, lambda: algorithm.rollout_step(time_step, state))
         if keep:
             algorithm.observe_for_metrics(raw)
             self.transform_state = transform_state

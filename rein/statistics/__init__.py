@@ -12,6 +12,7 @@ from rein.statistics.averagers import (
     ScalarWindowAverager,
     WindowAverager,
 )
+from rein.statistics.frozen import are_statistics_frozen, frozen_statistics
 from rein.statistics.normalizers import (
     AdaptiveNormalizer,
     EMNormalizer,
@@ -39,4 +40,6 @@ __all__ = [
     "TargetUpdater",
     "WindowAverager",
     "WindowNormalizer",
+    "are_statistics_frozen",
+    "frozen_statistics",
 ]

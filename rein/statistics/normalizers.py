@@ -11,6 +11,7 @@ from rein.nest import Nest
 from rein.runtime import Scheduler, summary
 from rein.specs import TensorSpec
 from rein.statistics.batches import Leaf, batch_moments, leaves_of
+from rein.statistics.frozen import are_statistics_frozen
 from rein.statistics.moments import AdaptiveMoments, EMMoments, Moments, WindowMoments
 
 
@@ -65,11 +66,13 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, tensor: Nest) -> None:
-        """Takes in one batch; an empty one changes nothing.
+        """Takes in one batch; an empty one changes nothing, nor does one inside of `frozen_statistics`.
 
         Args:
             tensor: nest of tensors, [..., *spec.shape] with any batch dimensions, none included.
         """
+        if are_statistics_frozen():
+            return
         nest.assert_same_structure(tensor, self._tensor_spec)
         batch = batch_moments(nest.flatten(tensor), self._leaves, with_variance=True)
         if batch is None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rein.data_structures import Experience, TimeStep
 from rein.nest import Nest
+from rein.statistics import are_statistics_frozen
 from rein.transforms.base import DataSource, SimpleDataTransformer
 
 __all__ = ["FollowsData"]
@@ -17,7 +18,8 @@ class FollowsData(SimpleDataTransformer):
       rollouts (`set_data_source`).
     * "pretrain": experience that is sampled while the run learns from offline data before it acts.
 
-    As with batch normalization, nothing is taken in after `eval()`: evaluation must not move the statistics.
+    As with batch normalization, nothing is taken in after `eval()`: evaluation must not move the statistics. Nor is
+    anything inside of `frozen_statistics`.
     """
 
     _update_mode: DataSource
@@ -34,16 +36,20 @@ class FollowsData(SimpleDataTransformer):
         """Which data the statistics follow."""
         return self._update_mode
 
+    @property
+    def _takes_in(self) -> bool:
+        return self.training and not are_statistics_frozen()
+
     def transform_timestep(self, timestep: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         """Transforms time steps [B, ...], by statistics that include them if they follow the rollout."""
         learns_from_it = self._update_mode == "replay" and self._data_source == "rollout"
-        if self.training and (self._update_mode == "rollout" or learns_from_it):
+        if self._takes_in and (self._update_mode == "rollout" or learns_from_it):
             self._update(timestep)
         return super().transform_timestep(timestep, state)
 
     def transform_experience(self, experience: Experience) -> Experience:
         """Transforms experience [B, T, ...], by statistics that include it if they follow what is sampled."""
-        if self.training and self._update_mode == self._data_source and self._update_mode != "rollout":
+        if self._takes_in and self._update_mode == self._data_source and self._update_mode != "rollout":
             self._update(experience.time_step)
         return super().transform_experience(experience)
 
