@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from typing import Any, Self
 import gymnasium as gym
 from numpy.typing import ArrayLike
 
+from rein.agents.part_text import read_parts
 from rein.config import Configs, fresh_configs, pre_config, save_config, use_configs
 from rein.config.errors import SavedConfigError
 from rein.framework import RLAlgorithm
@@ -51,6 +52,7 @@ def make(
     algorithm: str,
     env: EnvSource | None = None,
     *,
+    parts: Sequence[str] = (),
     seed: int | None = None,
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
@@ -63,6 +65,8 @@ def make(
         algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
         env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`. An entry of the zoo
             brings its own.
+        parts: what to compose the algorithm with, such as `["rnd", "entropy_target=-1", "icm(coef=0.5)"]`; `rein list
+            parts` shows them.
         seed: of everything random; 0 unless the conf says otherwise.
         directory: where to leave the records of training; None is a temporary directory.
         device: "cpu", "cuda", ...
@@ -72,14 +76,15 @@ def make(
             `if __name__ == "__main__":`.
 
     Raises:
-        ValueError: a name is unknown (the message suggests the nearest), or the settings do not fit together.
+        ValueError: a name is unknown (the message suggests the nearest), or the settings or parts do not fit together.
     """
     if isinstance(env, gym.Env):
         raise TypeError("env is an environment: give its id, its class, or a function that makes one, to have several")
     entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
     if env is None and entry.env is None:
         raise ValueError(f'rein.make("{algorithm}") needs an environment: add env="CartPole-v1"')
-    arguments = {_ENV_NAME: env, "TrainerConfig.random_seed": seed}
+    chosen = [call.text for call in read_parts(parts)]
+    arguments = {_ENV_NAME: env, "compose_agent.parts": chosen or None, "TrainerConfig.random_seed": seed}
     given = {**(settings or {}), **overrides, **{name: one for name, one in arguments.items() if one is not None}}
     if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
         # Worker processes would run a script that has no `if __name__ == "__main__":` again.
@@ -93,7 +98,8 @@ def make(
         configure(entry.path)
         run_directory = RunDirectory.create(path)  # type: ignore[arg-type]
         changes = [f"{name}={value!r}" for name, value in sorted(given.items()) if name != "TrainerConfig.random_seed"]
-        trainer = start_run(run_directory, entry.name, facts={"conf": str(entry.path), "overrides": changes})
+        facts = {"conf": str(entry.path), "parts": chosen, "overrides": changes}
+        trainer = start_run(run_directory, entry.name, facts=facts)
     return AgentHandle(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
 
 

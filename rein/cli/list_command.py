@@ -1,25 +1,32 @@
-"""Lists what there is: algorithms, entries of the zoo, and environments with what they need.
+"""Lists what there is: algorithms, parts to compose them with, entries of the zoo with their evidence, environments.
 
 Example:
   rein list
+  rein list parts --all
   rein list zoo
   rein list envs --all
 """
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rein.cli.command import Outcome, Session
-from rein.zoo import algorithms, tasks
 
-_KINDS = ("algorithms", "zoo", "envs")
+_KINDS = ("algorithms", "parts", "zoo", "envs")
 _FEW = 8
+
+Section = tuple[list[dict[str, Any]], str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("kind", nargs="?", choices=_KINDS, help="what to list (default: everything)")
-    parser.add_argument("--all", action="store_true", help="every environment id, not just a few of each suite")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="every environment id, not just a few of each suite; every parameter of parts, which imports them",
+    )
 
 
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
@@ -27,17 +34,87 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     data: dict[str, Any] = {}
     sections = []
     for kind in [arguments.kind] if arguments.kind else _KINDS:
-        if kind == "envs":
-            data[kind], text = _environments(arguments.all)
-        else:
-            entries = (algorithms() if kind == "algorithms" else tasks()).values()
-            data[kind] = [entry.to_json() for entry in entries]
-            text = "\n".join(f"  {entry.name:<24}{entry.summary}" for entry in entries)
+        data[kind], text = _SECTIONS[kind](arguments.all)
         sections.append(f"{kind}:\n{text}")
     return Outcome(data, "\n\n".join(sections))
 
 
-def _environments(show_all: bool) -> tuple[list[dict[str, Any]], str]:
+def _algorithms(show_all: bool) -> Section:
+    from rein.zoo import algorithms, installed_algorithms
+
+    known = algorithms()
+    data = [{**entry.to_json(), "source": "rein"} for entry in known.values()]
+    for component in installed_algorithms():
+        hidden = " (cannot be used: Rein has an algorithm of that name)" if component.name in known else ""
+        summary = component.entry_point.value + hidden
+        data.append({"name": component.name, "summary": summary, "source": component.package})
+    rows = [(one["name"], one.get("algorithm", ""), one["summary"], one["source"]) for one in data]
+    return data, _table(("name", "class", "what it is", "from"), rows)
+
+
+def _parts(show_all: bool) -> Section:
+    from rein.agents.registry import list_parts
+
+    listings = list_parts()
+    data: list[dict[str, Any]] = [listing._asdict() for listing in listings]
+    lines = _table(("name", "slot", "what it does", "from"), listings).splitlines()
+    if not show_all:
+        return data, "\n".join([*lines, "  --all shows their parameters"])
+    shown = lines[:1]
+    for one, line in zip(data, lines[1:], strict=True):
+        one["parameters"], one["error"] = _parameters(one["name"])
+        text = ", ".join(one["parameters"]) or "no parameters"
+        shown += [line, f"      {one['error'] or text}"]
+    return data, "\n".join(shown)
+
+
+def _parameters(name: str) -> tuple[list[str], str | None]:
+    """Parameters of a part, and why they cannot be had."""
+    from rein.agents.registry import PartError, find_part
+
+    try:
+        return [str(parameter) for parameter in find_part(name).parameters().values()], None
+    except PartError as error:
+        return [], str(error)
+
+
+def _zoo(show_all: bool) -> Section:
+    from rein.zoo.listing import find_records, list_zoo
+
+    entries = list_zoo()
+    header = ("name", "algorithm", "task", "steps", "bar", "score", "seeds", "minutes", "date", "version", "")
+    text = _table(header, [_zoo_row(entry) for entry in entries])
+    if find_records() is None:
+        text += "\n  This installation has no records, so nothing is known to be verified here."
+    return entries, text
+
+
+def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    is_share = entry.get("measure") == "success_rate"
+    bar = "" if entry.get("bar") is None else _score(entry["bar"], is_share)
+    bar = bar or ("" if entry.get("at_most") is None else f"at most {_score(entry['at_most'], is_share)}")
+    name = str(entry["algorithm"]).removesuffix("Algorithm")
+    first = (entry["name"], name, entry["env"], f"{entry['env_steps']:,}", bar)
+    record = entry["record"]
+    if record is None:
+        return (*first, "", "", "", "", "", "unverified")
+    state = "verified" if record["met"] else "bar not met"
+    return (
+        *first,
+        _score(record["score"], is_share),
+        str(len(record["seeds"])),
+        f"{record['minutes']:.1f}",
+        record["date"] or "",
+        record["version"],
+        "stale: the conf has changed" if record["is_stale"] else state,
+    )
+
+
+def _score(value: float, is_share: bool) -> str:
+    return f"{value:.0%}" if is_share else f"{value:.4g}"
+
+
+def _environments(show_all: bool) -> Section:
     from rein.envs.suites import available_suites
 
     suites = available_suites()
@@ -60,3 +137,30 @@ def _environments(show_all: bool) -> tuple[list[dict[str, Any]], str]:
         if shown:
             lines.append(f"  {'':<14}{', '.join(shown)}{more}")
     return data, "\n".join(lines)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width; numbers stand at the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    is_number = [any(row[i] for row in rows) and all(_is_number(row[i]) for row in rows) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, is_number, strict=True)
+        ]
+        return ("  " + "  ".join(cells)).rstrip()
+
+    return "\n".join(map(line, [header, *rows]))
+
+
+def _is_number(cell: str) -> bool:
+    return not cell or cell.lstrip("-")[:1].isdigit()
+
+
+_SECTIONS: dict[str, Callable[[bool], Section]] = {
+    "algorithms": _algorithms,
+    "parts": _parts,
+    "zoo": _zoo,
+    "envs": _environments,
+}

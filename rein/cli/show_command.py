@@ -41,13 +41,12 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
 def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
     """The algorithm of a run or conf, for acting only; the configuration in force becomes its."""
-    from rein.config import load_saved_config, pre_config
+    from rein.config import load_saved_config
     from rein.envs import create_environment
     from rein.framework import TrainerConfig
     from rein.runtime.run import Run
     from rein.training.configurable_names import install_name_resolver
     from rein.training.construction import build_algorithm
-    from rein.training.launch import configure
     from rein.training.run_directory import RunDirectory
 
     run_directory = _run_directory(arguments)
@@ -55,10 +54,7 @@ def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
         install_name_resolver()
         load_saved_config(RunDirectory.open(run_directory).config)
     else:
-        target = read_target(arguments)
-        if target.env is not None:
-            pre_config({"create_environment.env_name": target.env}, place=f"--env {target.env}")
-        configure(target.conf, target.overrides)
+        read_target(arguments).configure()
     settings = TrainerConfig(root_dir="")
     with Run(seed=0), create_environment(seed=0) as env:
         settings.check_batches(env.batch_size)

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.training.sweep_plan import Plan
 
     plan = Plan(
-        conf=" ".join([*target.words, *(("--env", target.env) if target.env else ())]),
+        conf=" ".join([*target.words, *target.options()]),
         overrides=tuple(target.overrides),
         dimensions=tuple(parse_dimension(text) for text in arguments.vary),
         method=arguments.method,
@@ -88,20 +88,16 @@ def _outcome(sweep: Any, stopped_by: str | None) -> Outcome:
 
 def _check_names(target: Target, overrides: list[str]) -> None:
     """Runs the conf once with the first point, so that a wrong name stops here and not in every process."""
-    from rein.config import fresh_configs, pre_config
-    from rein.training.launch import configure
+    from rein.config import fresh_configs
 
     with fresh_configs():
-        if target.env is not None:
-            pre_config({"create_environment.env_name": target.env}, place=f"--env {target.env}")
-        configure(target.conf, [*target.overrides, *overrides])
+        target.configure(overrides)
 
 
 def _train_command(target: Target) -> Any:
     def command(overrides: list[str], seed: int, directory: Path) -> list[str]:
-        env = ["--env", target.env] if target.env else []
-        options = ["--seed", str(seed), "--dir", str(directory), "--threads", "1"]
-        return [sys.executable, "-m", "rein.cli", "train", *target.words, *env, *options, *overrides]
+        options = [*target.options(), "--seed", str(seed), "--dir", str(directory), "--threads", "1"]
+        return [sys.executable, "-m", "rein.cli", "train", *target.words, *options, *overrides]
 
     return command
 
@@ -130,10 +126,10 @@ def _save_arguments(directory: Path, arguments: argparse.Namespace) -> None:
 
 def _saved_arguments(arguments: argparse.Namespace) -> argparse.Namespace:
     path = Path(arguments.go_on) / "arguments.json"
-    if arguments.target or arguments.vary or arguments.algorithm or arguments.dir:
+    if arguments.target or arguments.vary or arguments.algorithm or arguments.parts or arguments.dir:
         raise BadInputError("--continue takes everything from the directory: leave out the rest")
     if not path.exists():
         raise BadInputError(f"{arguments.go_on} holds no sweep: there is no {path.name}")
     saved = json.loads(path.read_text())
     given = {"dir": arguments.go_on, "jobs": arguments.jobs, "json": arguments.json, "debug": arguments.debug}
-    return argparse.Namespace(**{**saved, **given, "go_on": None})
+    return argparse.Namespace(**{"parts": [], **saved, **given, "go_on": None})

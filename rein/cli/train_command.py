@@ -1,12 +1,14 @@
 """Trains an agent and leaves everything about the run in its directory.
 
-What to train is a conf file, a name of the zoo, or an algorithm and an environment. Overrides `name=value` change any
-setting; names may be shortened as long as they are unambiguous. The first Ctrl-C finishes the iteration and saves.
+What to train is a conf file, a name of the zoo, or an algorithm and an environment. Parts given by --with make it an agent
+of several algorithms. Overrides `name=value` change any setting; names may be shortened as long as they are unambiguous. The
+first Ctrl-C finishes the iteration and saves.
 
 Example:
   rein train ppo_cartpole
   rein train ppo_cartpole learning_rate=3e-4 TrainerConfig.num_env_steps=50000 --seed 3 --dir runs/slow
   rein train --algorithm ppo --env Acrobot-v1
+  rein train --algorithm sac --env Pendulum-v1 --with rnd --with entropy_target=-1
   rein train my_conf.py --json
 """
 
@@ -30,23 +32,16 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
     from rein.cli.training import train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs, pre_config
-    from rein.training.launch import configure, describe_overrides, numbered_directory, settle_seed, start_run
+    from rein.training.launch import numbered_directory, settle_seed, start_run
     from rein.training.run_directory import RunDirectory
 
     use_machine(arguments)
     with fresh_configs():
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
-        if target.env is not None:
-            pre_config({"create_environment.env_name": target.env}, place=f"--env {target.env}")
-        configure(target.conf, target.overrides)
+        target.configure()
         stem = f"{target.name}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
-        facts = {
-            "conf": str(target.conf),
-            "overrides": describe_overrides(target.overrides),
-            "command": session.command,
-        }
-        trainer = start_run(directory, target.name, facts=facts)
+        trainer = start_run(directory, target.name, facts={**target.facts(), "command": session.command})
         print(f"run directory: {directory.path}", file=session.stream, flush=True)
         return training_outcome(trainer, train_to_end(trainer, session))

@@ -11,9 +11,11 @@ See docs/zoo.md for the keys.
 import ast
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rein.config.installed import InstalledComponent, installed_components
 from rein.config.names import did_you_mean
 
 _HOME = Path(__file__).parent
@@ -66,14 +68,25 @@ def find_task(name: str) -> ZooEntry:
     return _find(name, tasks(), "conf file or zoo entry", "rein list zoo")
 
 
+def installed_algorithms() -> list[InstalledComponent]:
+    """Bases that installed packages bring by entry points `algorithm.NAME`, which name a module that is a conf."""
+    return [component for component in installed_components() if component.kind == "algorithm"]
+
+
 def find_algorithm(name: str) -> ZooEntry:
-    """The base of the algorithm of that short name, or of that class name."""
+    """The base of the algorithm of that short name, or of that class name, or one of an installed package."""
     by_name = algorithms()
     by_class = {entry.algorithm.lower(): entry for entry in by_name.values()}
     lowered = name.lower()
     if lowered in by_class and lowered not in by_name:
         return by_class[lowered]
-    return _find(lowered, by_name, "algorithm", "rein list algorithms")
+    if lowered in by_name:
+        return by_name[lowered]
+    installed = installed_algorithms()
+    for component in installed:
+        if component.name == name:
+            return _installed_entry(component)
+    return _find(lowered, {**by_name, **{one.name: one for one in installed}}, "algorithm", "rein list algorithms")
 
 
 def read_entry(path: Path) -> ZooEntry:
@@ -100,8 +113,26 @@ def _read_folder(folder: Path, required: tuple[str, ...]) -> dict[str, ZooEntry]
     return described
 
 
-def _find(name: str, known: Mapping[str, ZooEntry], what: str, command: str) -> ZooEntry:
+def _installed_entry(component: InstalledComponent) -> ZooEntry:
+    """The conf of an installed package, found without running it."""
+    where = f"algorithm {component.name!r} of {component.package} ({component.entry_point.value})"
+    try:
+        found = find_spec(component.entry_point.module)
+    except Exception as error:  # whatever the packages around the conf do wrong
+        raise UnknownEntryError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+    if found is None or found.origin is None or not Path(found.origin).is_file():
+        raise UnknownEntryError(f"{where} has no file: the entry point must name a module that is a conf")
+    entry = read_entry(Path(found.origin))
+    if "algorithm" not in entry.facts:
+        raise UnknownEntryError(
+            f"{where}: {entry.path} has no ENTRY that names its algorithm, as a conf of the zoo does"
+        )
+    return entry._replace(name=component.name)
+
+
+def _find(name: str, known: Mapping[str, Any], what: str, command: str) -> ZooEntry:
     if name in known:
-        return known[name]
+        entry: ZooEntry = known[name]
+        return entry
     hint = did_you_mean(name, known) or f" `{command}` shows what there is."
     raise UnknownEntryError(f"there is no {what} {name!r}.{hint}")
