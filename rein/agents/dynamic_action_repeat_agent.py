@@ -77,6 +77,8 @@ class ActionRepeatTrainInfo(NamedTuple):
 class DynamicActionRepeatAgent(OffPolicyAlgorithm):
     """Lets an off-policy algorithm for mixed actions choose how often each action is repeated."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,
@@ -308,7 +310,8 @@ class DynamicActionRepeatAgent(OffPolicyAlgorithm):
         return self._rl.calc_loss(info.rl)
 
     def after_update(self, root_inputs: Nest, info: ActionRepeatTrainInfo) -> None:
-        """Lets the parts do what follows an update."""
+        """Lets the parts do what follows an update; compiled updates have no info."""
+        info = info or ActionRepeatTrainInfo()
         self._rl.after_update(root_inputs, info.rl)
         if self._representation is not None:
             self._representation.after_update(root_inputs, info.repr)

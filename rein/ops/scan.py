@@ -23,7 +23,8 @@ def reverse_scan(increment: Tensor, decay: Tensor) -> Tensor:
     """
     decay = append_dims(decay, increment.ndim).expand_as(increment)
     needs_grad = torch.is_grad_enabled() and (increment.requires_grad or decay.requires_grad)
-    if increment.device.type != "cpu" or needs_grad or torch.compiler.is_compiling():
+    is_recorded = torch.compiler.is_compiling() or type(increment) is not Tensor  # Tensors without data, for instance.
+    if increment.device.type != "cpu" or needs_grad or is_recorded:
         return _reverse_scan_torch(increment, decay)
     return _reverse_scan_numba(increment.detach(), decay.detach())
 

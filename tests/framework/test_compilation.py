@@ -27,6 +27,10 @@ ENTRIES = [
     "mdq_pendulum",
     "ddpg_pendulum",
     "td3_pendulum",
+    "sarsa_pendulum",
+    "taac_mountaincar",
+    "taacl_mountaincar",
+    "sac_action_repeat_mountaincar",
     "dqn_cartpole",
     "ppo_cartpole",
 ]

@@ -88,6 +88,8 @@ class SarsaLossInfo(NamedTuple):
 class SarsaAlgorithm(RLAlgorithm):
     """SARSA, on-policy or off-policy, for continuous actions."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

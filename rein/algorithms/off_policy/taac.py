@@ -351,6 +351,8 @@ class TaacAlgorithmBase(OffPolicyAlgorithm):
 class TaacAlgorithm(TaacAlgorithmBase):
     """TAAC: repeats the action."""
 
+    is_compilable = True
+
     def __init__(self, name: str = "TaacAlgorithm", *args: Any, **kwargs: Any) -> None:
         """Makes the algorithm.
 
@@ -366,6 +368,8 @@ class TaacAlgorithm(TaacAlgorithmBase):
 @configurable
 class TaacLAlgorithm(TaacAlgorithmBase):
     """TaacL: goes on along a straight line of actions."""
+
+    is_compilable = True
 
     def __init__(self, name: str = "TaacLAlgorithm", inverse_mode: bool = True, *args: Any, **kwargs: Any) -> None:
         """Makes the algorithm.
@@ -383,6 +387,8 @@ class TaacLAlgorithm(TaacAlgorithmBase):
 @configurable
 class TaacQAlgorithm(TaacAlgorithmBase):
     """TaacQ: goes on along a parabola of actions."""
+
+    is_compilable = True
 
     def __init__(self, name: str = "TaacQAlgorithm", inverse_mode: bool = True, *args: Any, **kwargs: Any) -> None:
         """Makes the algorithm.
