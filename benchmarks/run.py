@@ -37,7 +37,10 @@ HOPELESS_AT_ONE, HOPELESS = 0.4, 0.6
 class RowRun:
     """The measurements of one row."""
 
-    def __init__(self, row: Row, interpreters: Interpreters, seconds: float, threads: list[int]) -> None:
+    def __init__(
+        self, row: Row, interpreters: Interpreters, seconds: float, threads: list[int], cpu_time: bool = False
+    ) -> None:
+        self.cpu_time = cpu_time
         self.row, self.interpreters, self.seconds, self.threads = row, interpreters, seconds * row.seconds, threads
         self.measurements: list[dict[str, Any]] = []
         self.missing: dict[str, str] = {}
@@ -69,7 +72,10 @@ class RowRun:
         if not measured.records:
             self.missing[contender.name] = measured.error
             return
-        best = max(measured.records, key=lambda record: record["value"])
+        records = measured.records
+        if self.cpu_time:
+            records = [record | {"value": record.get("cpu_rate", record["value"])} for record in records]
+        best = max(records, key=lambda record: record["value"])
         self.measurements.append(
             {
                 "contender": contender.name,
@@ -164,14 +170,9 @@ def chosen_rows(arguments: argparse.Namespace) -> list[Row]:
         if not found:
             names = ", ".join(row.name for row in rows())
             raise SystemExit(f"no row begins with {' or '.join(arguments.only)}: there are {names}")
-    if arguments.ours:
-        found = [row._replace(contenders=tuple(c for c in row.contenders if c.name not in PEERS)) for row in found]
-    if arguments.no_compile:
-        kept = {name for name in OURS if "compiled" not in name}
-        found = [
-            row._replace(contenders=tuple(c for c in row.contenders if c.name in kept or c.name not in OURS))
-            for row in found
-        ]
+    wanted = {name for given in arguments.contenders or [] for name in (OURS if given == "ours" else (given,))}
+    if wanted:
+        found = [row._replace(contenders=tuple(one for one in row.contenders if one.name in wanted)) for row in found]
     return found
 
 
@@ -181,7 +182,8 @@ def measure_rows(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     order = [row.name for row in rows()]
     for row in chosen_rows(arguments):
         start = time.perf_counter()
-        record = RowRun(row, interpreters, arguments.seconds, arguments.threads).run(arguments.repeats)
+        run = RowRun(row, interpreters, arguments.seconds, arguments.threads, arguments.cpu_time)
+        record = run.run(arguments.repeats)
         record["seconds"] = round(time.perf_counter() - start, 1)
         kept = [old for old in report["rows"] if old["name"] != row.name]
         report["rows"] = sorted([*kept, record], key=lambda one: order.index(one["name"]))
@@ -210,8 +212,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=["quick", "full"], default="quick", help="quick: some rows, short, once")
     parser.add_argument("--only", nargs="+", metavar="PREFIX", help="rows whose names begin so")
-    parser.add_argument("--ours", action="store_true", help="leave the peers out")
-    parser.add_argument("--no-compile", action="store_true", help="leave our compiled forms out")
+    parser.add_argument("--contenders", nargs="+", metavar="NAME", help='only these; "ours" is all forms of ours')
+    parser.add_argument("--cpu-time", action="store_true", help="for a busy machine: rates by processor time, if known")
     parser.add_argument("--peers", default="", metavar="DIR", help="scripts that run the peers")
     parser.add_argument(
         "--peers-python", default="", metavar="PY", help="interpreter of Stable-Baselines3, SBX, TorchRL"
