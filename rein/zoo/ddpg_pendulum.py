@@ -13,11 +13,14 @@ ENTRY = {
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/ddpg.py")
 
-config("create_environment", env_name="Pendulum-v1")
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
 config(
     "TrainerConfig",
     num_env_steps=20_000,
-    replay_buffer_length=20_000,
+    replay_buffer_length=5_000,
     mini_batch_size=128,
+    num_updates_per_train_iter=2,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )

@@ -13,11 +13,13 @@ ENTRY = {
 pre_config({"hidden_size": 64})
 import_config("bases/mdq.py")
 
-config("create_environment", env_name="Pendulum-v1")
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=5)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
-    replay_buffer_length=50_000,
+    replay_buffer_length=10_000,
     mini_batch_size=128,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )

@@ -13,11 +13,13 @@ ENTRY = {
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/sarsa.py")
 
-config("create_environment", env_name="Pendulum-v1")
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
 config(
     "TrainerConfig",
     num_env_steps=100_000,
-    replay_buffer_length=100_000,
+    replay_buffer_length=10_000,
     mini_batch_size=128,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )
