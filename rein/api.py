@@ -222,8 +222,9 @@ class AgentHandle:
                 self._trainer.save()
         with use_configs(self._policy.configs):
             save_config(directory.config)
-        if self._directory.evaluations.exists():
-            shutil.copy(self._directory.evaluations, directory.evaluations)
+        for kept in ("evaluations", "agent"):
+            if getattr(self._directory, kept).exists():
+                shutil.copy(getattr(self._directory, kept), getattr(directory, kept))
         if self._directory.summaries.exists():
             shutil.copytree(self._directory.summaries, directory.summaries)
         newest = self._newest_checkpoint()

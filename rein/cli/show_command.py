@@ -1,13 +1,16 @@
-"""Shows what a run or a conf is made of: networks, optimizers, parameter counts, and every setting.
+"""Shows what a run or a conf is made of: the agent as a tree of components with shapes, parameter counts and optimizers.
 
 Example:
   rein show runs/ppo_cartpole-0-1
   rein show ppo_cartpole learning_rate=3e-4
-  rein show --algorithm ppo --env Pendulum-v1 --config
+  rein show --algorithm sac --env Pendulum-v1 --with rnd
+  rein show ppo_cartpole --config
 """
 
 import argparse
 import json
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +24,36 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add_target_arguments(parser)
-    parser.add_argument("--config", action="store_true", help="the settings only, as a conf")
+    parser.add_argument("--layers", action="store_true", help="also every layer, with the shapes of its parameters")
+    parser.add_argument("--config", action="store_true", help="every setting, as a conf, instead of the tree")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the tree into an SVG file")
 
 
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Shows."""
     from rein.config import fresh_configs, get_inoperative_configs, operative_config_str
+    from rein.training.agent_svg import draw_svg
+    from rein.training.agent_text import draw_text
+    from rein.training.agent_tree import describe_agent
 
     with fresh_configs():
         algorithm = _build(arguments)
         saved = _saved_operative(arguments)
         text = saved if saved is not None else operative_config_str()
         unused = [name for name, _ in get_inoperative_configs()] if saved is None else []
-    data = {**describe(algorithm), "config": text, "inoperative": unused}
+    tree = describe_agent(algorithm)
+    data = {**describe(algorithm), "tree": tree, "config": text, "inoperative": unused}
+    if arguments.svg:
+        Path(arguments.svg).write_text(draw_svg(tree) + "\n", encoding="utf-8")
     if arguments.config:
         return Outcome(data, text)
-    return Outcome(data, "\n\n".join([*_tables(data), text]))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    parts = [draw_text(tree, width), *([_layers(data)] if arguments.layers else [])]
+    if data["not_optimized"]:
+        parts.append(f"no optimizer, though trainable: {', '.join(data['not_optimized'])}")
+    if unused:
+        parts.append(f"settings without effect: {', '.join(unused)}")
+    return Outcome(data, "\n\n".join(parts))
 
 
 def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
@@ -99,16 +116,9 @@ def describe(algorithm: "RLAlgorithm") -> dict[str, Any]:
     }
 
 
-def _tables(data: dict[str, Any]) -> list[str]:
-    layers = [f"{data['algorithm']}: {data['parameters']:,} parameters", ""]
+def _layers(data: dict[str, Any]) -> str:
+    lines = ["layers:"]
     for layer in data["layers"]:
         shapes = " ".join(f"{key}{shape}" for key, shape in layer["shapes"].items())
-        layers.append(f"  {layer['name']:<52} {layer['type']:<14} {layer['parameters']:>9,}  {shapes}")
-    optimizers = ["optimizers:"]
-    for optimizer in data["optimizers"]:
-        hypers = ", ".join(f"{key}={value}" for key, value in optimizer["hypers"].items() if value is not None)
-        count = f"{optimizer['num_parameters']} tensors, {optimizer['num_elements']:,} numbers"
-        optimizers.append(f"  {optimizer['optimizer']} ({count}): {hypers}")
-    if data["not_optimized"]:
-        optimizers.append(f"  none: {', '.join(data['not_optimized'])}")
-    return ["\n".join(layers), "\n".join(optimizers)]
+        lines.append(f"  {layer['name']:<52} {layer['type']:<14} {layer['parameters']:>9,}  {shapes}")
+    return "\n".join(lines)

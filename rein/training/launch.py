@@ -3,6 +3,7 @@
 Call these with the configuration of the run in force: `with fresh_configs(): trainer = start_run(...)`.
 """
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
@@ -17,8 +18,9 @@ from rein.config import (
     save_config,
 )
 from rein.framework import TrainerConfig
+from rein.training.agent_tree import describe_agent
 from rein.training.configurable_names import install_name_resolver
-from rein.training.run_directory import RunDirectory
+from rein.training.run_directory import RunDirectory, write_atomically
 from rein.training.trainer import Trainer, TrainingObserver
 
 DEFAULT_SEED = 0
@@ -57,6 +59,7 @@ def start_run(
         _remove_empty(directory.path)
         raise
     save_config(directory.config)
+    write_atomically(directory.agent, json.dumps(describe_agent(trainer.algorithm)) + "\n")
     directory.start(
         name=name,
         seed=seed,

@@ -9,6 +9,7 @@ from string import Template
 from typing import Any
 
 from rein.runtime.writers import ScalarSeries
+from rein.training.agent_svg import draw_svg
 from rein.training.run_directory import RunDirectory, write_atomically
 from rein.training.statistics_of_runs import (
     EVALUATION_RETURN,
@@ -45,6 +46,7 @@ h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .6r
 .status { opacity: .7; } .result { font-size: 1.25rem; margin: .8rem 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(26rem, 1fr)); gap: 1rem; }
 .charts > * { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
+.agent { overflow-x: auto; } .agent svg { min-width: 48rem; }
 svg { width: 100%; height: auto; display: block; } video, img { max-width: 100%; border-radius: .5rem; }
 table { border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: .2rem 1.2rem .2rem 0; }
 th { font-weight: 600; } tr + tr td, tr + tr th { border-top: 1px solid var(--line); }
@@ -58,6 +60,7 @@ $result
 $curves
 $evaluation
 $video
+$agent
 <h2>Run</h2>
 $facts
 <h2>Again</h2>
@@ -85,6 +88,7 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
         curves=_curves(directory, metrics_per_report),
         evaluation=_evaluation(evaluations),
         video=_video(directory),
+        agent=_agent(directory),
         facts=_facts(record),
         commands=escape(_commands(directory, record)),
         config=escape(_operative(directory)),
@@ -181,12 +185,19 @@ def _video(directory: RunDirectory) -> str:
     return f'<h2>Video</h2><video controls loop muted src="{source}"></video>'
 
 
+def _agent(directory: RunDirectory) -> str:
+    if not directory.agent.exists():
+        return ""
+    return f'<h2>Agent</h2><div class="agent">{draw_svg(json.loads(directory.agent.read_text()))}</div>'
+
+
 def _facts(record: dict[str, Any]) -> str:
-    rows = [(key, record.get(key)) for key in ("algorithm", "env", "parameters", "device", "seed", "command")]
+    rows = [(key, record.get(key)) for key in ("algorithm", "parts", "env", "parameters", "device", "seed")]
+    rows.append(("command", record.get("command")))
     rows += [(key, record.get(key)) for key in _MACHINE_FACTS]
     packages = ", ".join(f"{name} {version}" for name, version in record.get("packages", {}).items())
     rows.append(("packages", packages or None))
-    shown = [(str(key).replace("_", " "), _plain(value)) for key, value in rows if value is not None]
+    shown = [(str(key).replace("_", " "), _plain(value)) for key, value in rows if value not in (None, [])]
     return _table(shown)
 
 

@@ -2,6 +2,7 @@
 
 run.json          what ran: versions, hardware, command, seed, status
 config/           the configuration, from which the run can be rebuilt
+agent.json        the components of the agent, as a tree
 summaries/        scalars.jsonl and TensorBoard events
 checkpoints/      ckpt-N, newest last
 evaluations.jsonl one line per evaluation
@@ -67,6 +68,11 @@ class RunDirectory:
     def config(self) -> Path:
         """The saved configuration."""
         return self.path / "config"
+
+    @property
+    def agent(self) -> Path:
+        """The components of the agent, as a tree."""
+        return self.path / "agent.json"
 
     @property
     def summaries(self) -> Path:

@@ -9,8 +9,8 @@ from typing import Any
 from rein.zoo import ZooEntry, tasks
 
 _HERE = Path(__file__).parent
-_HOMES = (_HERE.parents[1] / "docs" / "results", _HERE / "results")
-"""Where the records are: in a checkout, and in an installed package, into which the build copies them."""
+_HOMES = (_HERE / "results", _HERE.parents[1] / "docs" / "results")
+"""Where the records are: in an installed package, into which the build copies them (see setup.py), and in a checkout."""
 
 
 def list_zoo() -> list[dict[str, Any]]:
