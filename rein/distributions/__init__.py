@@ -20,6 +20,7 @@ from rein.distributions.categorical import (
     MultiCategorical,
     OneHotCategoricalGumbelSoftmax,
     OneHotCategoricalStraightThrough,
+    standard_gumbel,
 )
 from rein.distributions.deterministic import Deterministic
 from rein.distributions.divergence import kl_divergence
@@ -83,4 +84,5 @@ __all__ = [
     "stack_distributions",
     "sum_over_nest",
     "to_distribution_param_spec",
+    "standard_gumbel",
 ]

@@ -276,7 +276,7 @@ class OneHotCategoricalGumbelSoftmax(OneHotCategoricalStraightThrough):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         """Returns (relaxed) one-hot samples, [sample_shape, batch, n]."""
-        perturbed = self.logits + _gumbel(self.logits, sample_shape)
+        perturbed = self.logits + standard_gumbel(self.logits, sample_shape)
         relaxed = torch.softmax(perturbed / self.temperature, -1)
         if not self.hard:
             return relaxed
@@ -294,7 +294,7 @@ def sample_logits(logits: Tensor, sample_shape: Shape = ()) -> Tensor:
     The Gumbel-max trick needs no normalisation and, for the few choices of an action, is faster than drawing from a
     normalised table.
     """
-    return (logits + _gumbel(logits, sample_shape)).argmax(-1)
+    return (logits + standard_gumbel(logits, sample_shape)).argmax(-1)
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
@@ -303,7 +303,7 @@ def entropy_of(log_probs: Tensor) -> Tensor:
     return -(finite.exp() * finite).sum(-1)
 
 
-def _gumbel(like: Tensor, sample_shape: Shape) -> Tensor:
+def standard_gumbel(like: Tensor, sample_shape: Shape = ()) -> Tensor:
     """Returns standard Gumbel noise, [sample_shape, *like.shape], always finite.
 
     From uniform numbers, because torch's own exponential ones take twice as long on a CPU.

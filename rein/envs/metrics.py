@@ -93,6 +93,32 @@ class EpisodeMetrics:
         if np.count_nonzero(last):
             self._finish(running, last)
 
+    def update_all(self, time_steps: TimeStep) -> None:
+        """Takes in several steps of each environment, [T, B, ...], as if by `update` one after the other."""
+        step_type, reward = _array(time_steps.step_type), _array(time_steps.reward)
+        has_infos = bool(nest.flatten(time_steps.env_info))
+        is_new = self._running is None or self._info_names is None or len(self._running) != step_type.shape[1]
+        if has_infos or is_new or reward.ndim != 2:
+            for step in range(len(step_type)):
+                self.update(nest.map_structure(lambda tensor, step=step: tensor[step], time_steps))
+            return
+        running = self._running
+        assert running is not None
+        begin = 0
+        for step in np.flatnonzero((step_type != StepType.MID).any(1)).tolist():
+            # The rewards up to here in one sum: episodes begin and end at few steps only.
+            running[:, 0] += reward[begin : step + 1].sum(0, dtype=np.float64)
+            running[:, 1] += step + 1 - begin
+            begin = step + 1
+            first, last = step_type[step] == StepType.FIRST, step_type[step] == StepType.LAST
+            running[first] = self._fresh_row
+            self._is_whole[first] = True
+            if last.any():
+                self._finish(running, last)
+        running[:, 0] += reward[begin:].sum(0, dtype=np.float64)
+        running[:, 1] += len(reward) - begin
+        self.environment_steps += int(np.count_nonzero(step_type != StepType.FIRST))
+
     def result(self) -> dict[str, float]:
         """Returns all metrics by name; averages are left out until a whole episode has ended.
 

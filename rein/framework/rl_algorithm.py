@@ -17,6 +17,7 @@ from rein.envs.metrics import EpisodeMetrics
 from rein.framework import learning, update
 from rein.framework.algorithm import Algorithm
 from rein.framework.hybrid import OfflineData
+from rein.framework.quick_rollout import QuickActor
 from rein.framework.rollout import Rollout
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
@@ -193,6 +194,27 @@ class RLAlgorithm(Algorithm):
         if transformer is None:
             return ()
         return nest.map_structure(lambda spec: spec.zeros((batch_size,)), transformer.state_spec)
+
+    def quick_actor(self) -> QuickActor | None:
+        """What can pick the actions of a rollout in the place of `rollout_step`; None: nothing can.
+
+        An algorithm that gives one also defines `rollout_infos`.
+        """
+        return None
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest) -> Nest:
+        """The infos of `rollout_step` at steps where `action` was picked by the quick actor.
+
+        Args:
+            inputs: [N, ...].
+            action: [N, ...].
+        """
+        self._missing("rollout_infos")
+
+    def observe_rollout_for_metrics(self, time_steps: TimeStep) -> None:
+        """What `observe_for_metrics` does, with the steps of a rollout, [T, B, ...]."""
+        if self._metrics is not None:
+            self._metrics.update_all(time_steps)
 
     def unroll(self, unroll_length: int) -> Experience | None:
         """Takes `unroll_length` steps of every environment.

@@ -9,11 +9,14 @@ from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
 from rein.distributions import extract_spec, map_params, stack_distributions
 from rein.framework.action_bounds import ActionBounds
+from rein.framework.quick_rollout import QuickActor, collect_quickly
 from rein.framework.update import in_mixed_precision
 from rein.nest import Nest
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.timers import timer
+from rein.specs import TensorSpec
 from rein.statistics import frozen_statistics
+from rein.transforms import IdentityDataTransformer
 
 if TYPE_CHECKING:
     from rein.envs import Environment
@@ -47,10 +50,17 @@ class Rollout:
         Returns:
             [length + 1, B, ...] transformed time steps, infos and states. The last step was not acted on.
         """
+        algorithm = self._algorithm[0]
+        actor = self._quick_actor()
+        if actor is not None:
+            experience = collect_quickly(algorithm, actor, self.env, self._bounds, length, with_grad)
+            if algorithm._rollout_info_spec is None:
+                algorithm._rollout_info_spec = extract_spec(experience.rollout_info, from_dim=2)
+            return experience
         time_steps: list[TimeStep] = []
         infos: list[Nest] = []
         states: list[Nest] = []
-        keep_states = self._algorithm[0].need_full_rollout_state()
+        keep_states = algorithm.need_full_rollout_state()
         self.policy_state = nest.detach(self.policy_state)
         for step in range(length + 1):
             is_bootstrap = step == length
@@ -62,7 +72,6 @@ class Rollout:
             states.append(state if keep_states else ())
             if not is_bootstrap:
                 self._step(alg_step)
-        algorithm = self._algorithm[0]
         if algorithm._rollout_info_spec is None:
             algorithm._rollout_info_spec = extract_spec(infos[0])
         return Experience(
@@ -70,6 +79,16 @@ class Rollout:
             rollout_info=stack_distributions(infos),
             state=nest.stack_nests(states) if keep_states else (),
         )
+
+    def _quick_actor(self) -> QuickActor | None:
+        """What picks the actions in the place of `rollout_step`, where nothing else depends on each step."""
+        algorithm, env = self._algorithm[0], self.env
+        transformer = algorithm._config.data_transformer if algorithm._config is not None else None
+        is_raw = transformer is None or isinstance(transformer, IdentityDataTransformer)
+        is_vector = isinstance(env.observation_spec, TensorSpec) and env.observation_spec.dtype == torch.float32
+        if not is_raw or not is_vector or not nest.is_empty(algorithm.rollout_state_spec):
+            return None
+        return algorithm.quick_actor()
 
     def collect_for_replay(self, length: int, with_grad: bool) -> Experience | None:
         """Takes `length` steps and stores them in the algorithm's replay buffer.

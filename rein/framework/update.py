@@ -13,6 +13,7 @@ from rein.distributions import distributions_to_params, map_params
 from rein.framework.gradient_noise import summarize_gradient_noise
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
+from rein.optimizers import BoundLater
 from rein.runtime import summary
 from rein.runtime.schedules import as_scheduler
 
@@ -45,8 +46,16 @@ def update_with_gradient(
     if isinstance(loss_info.loss, Tensor) and loss_info.loss.requires_grad:
         torch.autograd.backward(weight * loss_info.loss)
     for optimizer in optimizers:
-        optimizer.step()
+        _step(optimizer)
     return loss_info, _Updated(algorithm, optimizers)
+
+
+def _step(optimizer: Any) -> None:
+    """One step of an optimizer, of ours or of torch."""
+    if isinstance(optimizer, BoundLater):
+        optimizer.advance()
+    else:
+        optimizer.step()
 
 
 def apply_gradients(algorithm: "Algorithm", loss_info: LossInfo) -> tuple[LossInfo, list[tuple[str, Parameter]]]:
@@ -54,7 +63,7 @@ def apply_gradients(algorithm: "Algorithm", loss_info: LossInfo) -> tuple[LossIn
     _check_finite(algorithm.name, loss_info)
     optimizers = algorithm.optimizers()
     for optimizer in optimizers:
-        optimizer.step()
+        _step(optimizer)
     return loss_info, _Updated(algorithm, optimizers)
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rein.config import configurable
-from rein.distributions import ClippedNormal, DiagNormal, Distribution, SquashedNormal
+from rein.distributions import Bounds, ClippedNormal, DiagNormal, Distribution, SquashedNormal
 from rein.networks.layers import FC, LearnedTensor, identity
 from rein.networks.layers.initializers import Activation
 from rein.networks.projection import BoundedProjectionNetwork
@@ -128,6 +128,19 @@ class NormalProjectionNetwork(_NormalProjection):
     def _mean_and_std(self, x: Tensor) -> tuple[Tensor, Tensor]:
         std = self.std(x) if self._state_dependent_std else self.std(x, 1)
         return self.mean(x), self._std_transform(std)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the distribution is a plain normal whose deviation is the same everywhere."""
+        return not self._state_dependent_std and not self._scale_distribution
+
+    def constant_std(self) -> Tensor:
+        """The deviation where it is the same everywhere, [n]."""
+        return self._std_transform(self.std(self.mean.weight[:1], 1))[0]
+
+    def mean_bounds(self) -> Bounds | None:
+        """The bounds that the mean is squashed onto by tanh; None if it is not."""
+        return self._bounds if self._squash_mean else None
 
 
 def _inverse_softplus(y: float) -> float:

@@ -16,6 +16,7 @@ from torch import optim
 
 from rein.config import configurable
 from rein.optimizers.bound_later import BoundLater, LearningRate
+from rein.optimizers.fused_adam import fused_adam_step
 
 
 @configurable
@@ -64,6 +65,10 @@ class Adam(BoundLater, optim.Adam):
             weight_decay=weight_decay,
             amsgrad=amsgrad,
         )
+
+    def _torch_step(self) -> None:
+        if not fused_adam_step(self):
+            super()._torch_step()
 
 
 @configurable

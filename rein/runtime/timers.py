@@ -51,6 +51,22 @@ class Timers:
         """
         return _Section(self, name) if self.enabled else _DISABLED
 
+    def add(self, name: str, seconds: float, calls: int) -> None:
+        """Adds a section that was timed by the caller; for loops in which entering a section would cost too much.
+
+        Args:
+            name: of the section; the path of the enclosing sections goes before it.
+            seconds: in all.
+            calls: how often it was entered.
+        """
+        if not self.enabled:
+            return
+        sections = self._open_sections()
+        if sections:
+            sections[-1].nested_seconds += seconds
+            name = f"{sections[-1].path}/{name}"
+        self._add(name, seconds, seconds, calls)
+
     def stats(self) -> dict[str, TimerStats]:
         """Returns what each section took so far, by path, in the order of first completion."""
         with self._lock:
@@ -80,10 +96,10 @@ class Timers:
             sections = self._local.sections = []
         return sections
 
-    def _add(self, path: str, seconds: float, own_seconds: float) -> None:
+    def _add(self, path: str, seconds: float, own_seconds: float, calls: int = 1) -> None:
         with self._lock:
             old = self._stats.get(path, TimerStats())
-            self._stats[path] = TimerStats(old.seconds + seconds, old.own_seconds + own_seconds, old.calls + 1)
+            self._stats[path] = TimerStats(old.seconds + seconds, old.own_seconds + own_seconds, old.calls + calls)
 
     def __getstate__(self) -> dict[str, bool]:
         return {"enabled": self.enabled}
@@ -126,6 +142,13 @@ def timer(name: str) -> AbstractContextManager[None]:
     """
     activation = ACTIVE.get()
     return _DISABLED if activation is None else activation.run.timers.timer(name)
+
+
+def add(name: str, seconds: float, calls: int) -> None:
+    """Adds a section that was timed by the caller to the current run; nothing without one; see `Timers.add`."""
+    activation = ACTIVE.get()
+    if activation is not None:
+        activation.run.timers.add(name, seconds, calls)
 
 
 def report() -> str:

@@ -11,13 +11,14 @@ from torch import Tensor
 from rein.algorithms.losses import ActorCriticLoss
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
-from rein.distributions import epsilon_greedy_sample, sample_action_distribution
+from rein.distributions import compute_log_probability, epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
 from rein.framework.evaluation import default_epsilon_greedy
 from rein.framework.on_policy_algorithm import OnPolicyAlgorithm
+from rein.framework.quick_rollout import QuickActor
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import ActorDistributionNetwork, Network, ValueNetwork
+from rein.networks import ActorDistributionNetwork, HostPolicy, Network, ValueNetwork
 from rein.specs import TensorSpec
 
 
@@ -126,7 +127,24 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
         """A sample of the policy, with its log-probability and the value of the state."""
         distribution, value, state = self._evaluate(inputs.observation, state)
         action, log_prob = sample_action_distribution(distribution, return_log_prob=True)
-        info = ActorCriticInfo(
+        return AlgStep(output=action, state=state, info=self._info(inputs, action, log_prob, distribution, value))
+
+    def quick_actor(self) -> QuickActor | None:
+        """The policy on the host, if it is small."""
+        if type(self).rollout_step is not ActorCriticAlgorithm.rollout_step:
+            return None
+        return HostPolicy.of(self._actor_network)
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest) -> ActorCriticInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`."""
+        distribution, value, _ = self._evaluate(inputs.observation, ActorCriticState())
+        log_prob = compute_log_probability(distribution, action)
+        return self._info(inputs, action, log_prob, distribution, value)
+
+    def _info(
+        self, inputs: TimeStep, action: Nest, log_prob: Tensor, distribution: Nest, value: Tensor
+    ) -> ActorCriticInfo:
+        return ActorCriticInfo(
             step_type=inputs.step_type,
             discount=inputs.discount,
             reward=inputs.reward,
@@ -136,7 +154,6 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             value=value,
             reward_weights=self._expanded_reward_weights(inputs),
         )
-        return AlgStep(output=action, state=state, info=info)
 
     def _evaluate(self, observation: Nest, state: ActorCriticState) -> tuple[Nest, Tensor, ActorCriticState]:
         """The policy, the value ([B] or [B, D]) and the new recurrent state."""
@@ -149,7 +166,8 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
     def _expanded_reward_weights(self, inputs: TimeStep) -> Nest:
         if self._reward_weights is None:
             return ()
-        return self._reward_weights.expand(inputs.step_type.shape[0], -1)
+        # A copy: the weights may change before the info is used.
+        return self._reward_weights.repeat(inputs.step_type.shape[0], 1)
 
     # Learning.
 

@@ -1,0 +1,110 @@
+"""Rollouts of policies that need little: actions step by step, and everything else for all steps at once afterwards.
+
+Of what `rollout_step` computes, only the action is needed before the next step. An algorithm without recurrent state
+whose policy is small gives a `QuickActor` for the actions, and by `rollout_infos` the rest from the recorded steps: the
+networks then see one batch of T * B observations in the place of T batches of B.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rein import nest
+from rein.data_structures import Experience, TimeStep
+from rein.distributions import map_params
+from rein.framework.action_bounds import ActionBounds
+from rein.framework.update import in_mixed_precision
+from rein.runtime import timers
+
+if TYPE_CHECKING:
+    from rein.envs import Environment
+    from rein.framework.rl_algorithm import RLAlgorithm
+
+Array = NDArray[Any]
+
+
+class QuickActor(Protocol):
+    """Picks actions of a rollout on the host, such as `HostPolicy`."""
+
+    def draw_noise(self, *shape: int) -> Array:
+        """All noise for actions at `shape` observations; called at the start of each rollout."""
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Actions [B, ...] at observations [B, ...]."""
+
+
+def collect_quickly(
+    algorithm: "RLAlgorithm",
+    actor: QuickActor,
+    env: "Environment",
+    bounds: ActionBounds,
+    length: int,
+    with_grad: bool,
+) -> Experience:
+    """Takes `length` steps and looks at one more; see `Rollout.collect`.
+
+    Args:
+        algorithm: without recurrent state and data transformer.
+        actor: picks the actions.
+        env: of one observation tensor and one action tensor, both on the host.
+        bounds: of the actions.
+        length: steps to take, T.
+        with_grad: whether infos shall have gradients.
+
+    Returns:
+        [T + 1, B, ...].
+    """
+    noise = actor.draw_noise(length + 1, env.batch_size)
+    record = _Record(env.current_time_step(), length + 1)
+    actions: list[Array] = []
+    clock = time.perf_counter
+    started, env_seconds = clock(), 0.0
+    for step in range(length + 1):
+        observation = record.add(env.current_time_step(), step)
+        action = actor.act(observation, noise[step])
+        actions.append(action)
+        if step < length:
+            before = clock()
+            env.step(bounds.clip(torch.from_numpy(action)))
+            env_seconds += clock() - before
+    timers.add("env", env_seconds, length)
+    timers.add("act", clock() - started - env_seconds, length)
+    time_step, taken = record.time_steps(), torch.from_numpy(np.stack(actions))
+    algorithm.observe_rollout_for_metrics(nest.map_structure(lambda tensor: tensor[:length], time_step))
+    with torch.set_grad_enabled(with_grad), timers.timer("act"):
+        inputs, action_of = nest.map_structure(lambda tensor: tensor.flatten(0, 1), (time_step, taken))
+        config = algorithm._config if with_grad else None
+        infos = in_mixed_precision(config, lambda: algorithm.rollout_infos(inputs, action_of))
+    infos = map_params(lambda tensor: tensor.view(length + 1, env.batch_size, *tensor.shape[1:]), infos)
+    return Experience(time_step=time_step, rollout_info=infos)
+
+
+class _Record:
+    """Copies of the steps of a rollout, stacked."""
+
+    def __init__(self, like: TimeStep, length: int) -> None:
+        self._structure = nest.structure_of(like)
+        leaves = nest.flatten(like)
+        self._stacks = [torch.empty((length, *leaf.shape), dtype=leaf.dtype) for leaf in leaves]
+        self._arrays = [stack.numpy() for stack in self._stacks]
+        self._observation = next(i for i, leaf in enumerate(leaves) if leaf is like.observation)
+        # Environments give the same few objects in turn.
+        self._known: dict[int, tuple[TimeStep, list[Array]]] = {}
+
+    def add(self, time_step: TimeStep, step: int) -> Array:
+        """Copies a step; returns its observation."""
+        known = self._known.get(id(time_step))
+        if known is None:
+            known = self._known[id(time_step)] = (time_step, [leaf.numpy() for leaf in nest.flatten(time_step)])
+        for stack, leaf in zip(self._arrays, known[1], strict=True):
+            stack[step] = leaf
+        observation: Array = self._arrays[self._observation][step]
+        return observation
+
+    def time_steps(self) -> TimeStep:
+        """All steps, [T, B, ...]."""
+        time_steps: TimeStep = self._structure.unflatten(self._stacks)  # type: ignore[assignment]
+        return time_steps

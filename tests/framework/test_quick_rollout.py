@@ -1,0 +1,95 @@
+"""Quick rollouts record what step-by-step ones record."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rein.zoo
+from rein import nest
+from rein.algorithms.on_policy import ActorCriticAlgorithm
+from rein.config import fresh_configs
+from rein.data_structures import StepType, TimeStep
+from rein.distributions import compute_log_probability
+from rein.envs.metrics import EpisodeMetrics
+from rein.framework import rollout
+from rein.runtime import summary
+from rein.training.launch import configure, start_run
+from rein.training.run_directory import RunDirectory
+
+
+def _collect(path: Path, entry: str, *overrides: str) -> tuple[Any, Any]:
+    configure(
+        Path(rein.zoo.__file__).parent / f"{entry}.py",
+        ["TrainerConfig.unroll_length=20", "TrainerConfig.mini_batch_size=8", *overrides],
+    )
+    trainer = start_run(RunDirectory.create(path), "test")
+    with trainer.run, summary.record_if(lambda: False):
+        return trainer, trainer.algorithm.unroll(20)
+
+
+@pytest.mark.parametrize("entry", ["ppo_cartpole", "a2c_cartpole", "ppo_pendulum"])
+def test_infos_belong_to_the_recorded_steps_and_actions(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+    collect = rollout.collect_quickly
+    monkeypatch.setattr(rollout, "collect_quickly", lambda *args: used.append(1) or collect(*args))
+    with fresh_configs():
+        overrides = () if entry != "ppo_pendulum" else ("TrainerConfig.data_transformer_ctor=None",)
+        trainer, experience = _collect(tmp_path / "run", entry, *overrides)
+    assert used == [1]
+    info, step = experience.rollout_info, experience.time_step
+    algorithm = trainer.algorithm
+    batch = trainer.env.batch_size
+    assert info.value.shape == (21, batch)
+    assert info.value.requires_grad == bool(algorithm.on_policy)
+    torch.testing.assert_close(info.log_prob, compute_log_probability(info.action_distribution, info.action))
+    distribution, value, _ = algorithm._evaluate(step.observation[7], algorithm.train_state_spec)
+    torch.testing.assert_close(value, info.value[7])
+    torch.testing.assert_close(compute_log_probability(distribution, info.action[7]), info.log_prob[7])
+    # The action of a step is the previous action of the next one, unless an episode begins there.
+    follows = step.step_type[1:] != StepType.FIRST
+    limits = nest.flatten(trainer.env.action_spec)[0]
+    taken = info.action[:-1].clamp(torch.tensor(limits.minimum), torch.tensor(limits.maximum))
+    assert torch.equal(taken[follows], step.prev_action[1:][follows])
+    assert algorithm.get_metrics().environment_steps == int((step.step_type[:20] != StepType.FIRST).sum())
+
+
+def test_an_algorithm_with_its_own_rollout_step_is_asked_at_each_step(tmp_path: Path) -> None:
+    with fresh_configs():
+        configure(Path(rein.zoo.__file__).parent / "ppo_cartpole.py", [])
+        trainer = start_run(RunDirectory.create(tmp_path / "run"), "test")
+
+    class Mine(type(trainer.algorithm)):  # type: ignore[misc]
+        def rollout_step(self, inputs: Any, state: Any) -> Any:
+            return ActorCriticAlgorithm.rollout_step(self, inputs, state)
+
+    assert trainer.algorithm.quick_actor() is not None
+    trainer.algorithm.__class__ = Mine
+    assert trainer.algorithm.quick_actor() is None
+
+
+def _random_stream(rng: np.random.Generator, length: int, batch: int, dims: tuple[int, ...]) -> TimeStep:
+    """Steps of episodes that begin and end at random; the stream begins in the middle of some."""
+    kinds = np.full((length, batch), int(StepType.MID), np.int32)
+    kinds[rng.random((length, batch)) < 0.2] = int(StepType.LAST)
+    kinds[1:][kinds[:-1] == int(StepType.LAST)] = int(StepType.FIRST)
+    reward = rng.integers(-4, 5, (length, batch, *dims)).astype(np.float32)
+    return TimeStep(step_type=torch.from_numpy(kinds), reward=torch.from_numpy(reward))
+
+
+@pytest.mark.parametrize("dims", [(), (2,)])
+@pytest.mark.parametrize("seed", range(5))
+def test_metrics_of_many_steps_are_those_of_one_after_the_other(seed: int, dims: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(seed)
+    one, many = EpisodeMetrics(window=6), EpisodeMetrics(window=6)
+    for _ in range(4):
+        steps = _random_stream(rng, int(rng.integers(1, 12)), 3, dims)
+        for step in range(len(steps.step_type)):
+            one.update(nest.map_structure(lambda tensor, step=step: tensor[step], steps))
+        many.update_all(steps)
+        for key, value in one.state_dict().items():
+            torch.testing.assert_close(many.state_dict()[key], value, rtol=0.0, atol=0.0, msg=key)
