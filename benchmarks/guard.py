@@ -50,7 +50,7 @@ def plain_updates(sizes: list[tuple[int, ...]], batch: int, count: int = 1) -> C
         for _ in range(count):
             optimizer.zero_grad(set_to_none=True)
             losses = [network(data).square().mean() for network, data in zip(networks, inputs, strict=True)]
-            torch.stack(losses).sum().backward()
+            torch.autograd.backward(torch.stack(losses).sum())
             optimizer.step()
 
     return update
@@ -145,7 +145,7 @@ def guarded(stack: ExitStack) -> dict[str, Pair]:
     buffer = sac.replay_buffer
     actions = [env.action_spec.sample((8,)) for _ in range(64)]
     turn = iter(range(1 << 60))
-    data = {"a": 1, "b": (2, [3, 4], ()), "c": (5, {"x": 6, "y": 7}), "d": {"z": (8, 9), "w": 10}}
+    data: Any = {"a": 1, "b": (2, [3, 4], ()), "c": (5, {"x": 6, "y": 7}), "d": {"z": (8, 9), "w": 10}}
 
     def identity(leaf: object) -> object:
         return leaf

@@ -99,8 +99,16 @@ def emit(metric: str, unit: str, **values: Any) -> None:
 
 
 def parse_results(text: str) -> list[dict[str, Any]]:
-    """The records of the result lines in the output of a measurement."""
-    return [json.loads(line[len(RESULT) :]) for line in text.splitlines() if line.startswith(RESULT)]
+    """The records in the output of a measurement: lines of JSON, with or without the mark; a `rate` is a `value`."""
+    records = []
+    for line in text.splitlines():
+        if line.startswith((RESULT, "{")):
+            record = json.loads(line.removeprefix(RESULT))
+            if "rate" in record:
+                record["value"] = record["rate"]
+            if "value" in record:
+                records.append(record)
+    return records
 
 
 class Measured(NamedTuple):

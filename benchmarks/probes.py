@@ -51,7 +51,7 @@ def ceiling(seconds: float) -> None:
     emit("update/sac", "updates/s", value=best * 1e9 / SAC_UPDATE_FLOP, gflops=best, forms=rates)
 
 
-def seconds_of(command: list[str], repeats: int = 5) -> list[float]:
+def seconds_of(command: list[str], repeats: int = 3) -> list[float]:
     """How long a command takes; the first time, which may read from disk, does not count."""
     times = []
     for _ in range(repeats + 1):

@@ -9,13 +9,14 @@
 Method. Every measurement is a process of its own, pinned to as many cores as it has threads. A rate is the median of
 three successive windows in steady state: compilation, filling of buffers and first iterations do not count. The
 libraries take turns, `--repeats` times, and the median counts. Each is tried with every number of `--threads` in the
-first repeat, and goes on with the one it does best with. A peer that cannot be the fastest is not measured again:
-in the first repeat it reached less than 0.4 of the best peer with one number of threads, or less than 0.6 with its
-best. What other processes used of the machine meanwhile is recorded; above 0.15 cores a figure is marked.
+first repeat, and goes on with the one it does best with; rows of the same kind of work (SAC) share that choice. A peer
+that cannot be the fastest is not measured again: in the first repeat it reached less than 0.5 of the best peer with one
+number of threads, or less than 0.75 with its best. What other processes used of the machine meanwhile is recorded; above
+0.15 cores a figure is marked.
 
 DIR holds scripts that run the peers: `sb3_like.py`, `tianshou_algos.py`, `torchrl_algos.py` and `updates.py`, which
 print lines of `RESULT {"value": ..., "peer": ...}` like `workload.py` here. Replay buffers and environments have
-benchmarks of their own, `replay.py` and `envs.py`.
+benchmarks of their own, `replay.py` and `envs.py`; `--only env replay` takes a few of their rows.
 """
 
 import argparse
@@ -27,20 +28,26 @@ import time
 from typing import Any
 
 from measuring import Measured, run_measured
-from speed_rows import OURS, Contender, Interpreters, Row, rows
-from speed_table import PEERS, chart, replace_block, table, text_table
+from speed_rows import OTHERS, OURS, PEERS, Contender, Interpreters, Row, rows
+from speed_table import best, chart, replace_block, table, text_table
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
-HOPELESS_AT_ONE, HOPELESS = 0.4, 0.6
+HOPELESS_AT_ONE, HOPELESS = 0.5, 0.75
 
 
 class RowRun:
     """The measurements of one row."""
 
     def __init__(
-        self, row: Row, interpreters: Interpreters, seconds: float, threads: list[int], cpu_time: bool = False
+        self,
+        row: Row,
+        interpreters: Interpreters,
+        seconds: float,
+        threads: list[int],
+        like: dict[str, Any] | None = None,
+        cpu_time: bool = False,
     ) -> None:
-        self.cpu_time = cpu_time
+        self.cpu_time, self.like = cpu_time, like
         self.row, self.interpreters, self.seconds, self.threads = row, interpreters, seconds * row.seconds, threads
         self.measurements: list[dict[str, Any]] = []
         self.missing: dict[str, str] = {}
@@ -56,10 +63,12 @@ class RowRun:
 
     def _threads(self, contender: Contender, repeat: int) -> list[int]:
         tried = list(contender.threads or self.threads)
-        if repeat == 0 or contender.is_reference:
+        if contender.is_reference:
             return tried
-        best = self._best_threads(contender.name)
-        return tried if best is None else [best]
+        found = self._best_threads(contender.name)
+        if found is None and self.like is not None and (before := best(self.like, contender.name)) is not None:
+            found = int(before["threads"])
+        return tried if found is None else [found]
 
     def _measure(self, contender: Contender, threads: int, repeat: int) -> None:
         command = contender.command(self.interpreters, self.seconds)
@@ -72,19 +81,19 @@ class RowRun:
         if not measured.records:
             self.missing[contender.name] = measured.error
             return
-        records = measured.records
+        records = [record for record in measured.records if contender.takes in ("", record.get("row"))]
         if self.cpu_time:
             records = [record | {"value": record.get("cpu_rate", record["value"])} for record in records]
-        best = max(records, key=lambda record: record["value"])
+        fastest = max(records, key=lambda record: record["value"])
         self.measurements.append(
             {
                 "contender": contender.name,
                 "threads": threads,
                 "repeat": repeat,
-                "value": best["value"],
+                "value": fastest["value"],
                 "other_cpu": round(measured.other_cpu, 3),
                 "wall": round(measured.wall, 1),
-                "record": best,
+                "record": fastest,
             }
         )
 
@@ -112,10 +121,10 @@ class RowRun:
     def _is_hopeless(self, contender: Contender, repeat: int) -> bool:
         """Whether a peer cannot be the fastest of them; see the method."""
         values = self._values(contender.name)
-        if contender.name not in PEERS or not values or not self.row.higher_is_better:
+        if contender.name not in PEERS + OTHERS or not values or not self.row.higher_is_better:
             return False
-        best = max(value for name in PEERS for value in [0.0, *self._values(name)])
-        return max(values) < (HOPELESS_AT_ONE if repeat == 0 else HOPELESS) * best
+        fastest = max(value for name in PEERS + OTHERS for value in [0.0, *self._values(name)])
+        return max(values) < (HOPELESS_AT_ONE if repeat == 0 else HOPELESS) * fastest
 
     def record(self) -> dict[str, Any]:
         """All that was found, for JSON."""
@@ -164,7 +173,8 @@ def summary(measurements: list[dict[str, Any]]) -> dict[str, Any]:
 
 def chosen_rows(arguments: argparse.Namespace) -> list[Row]:
     """The rows that were asked for."""
-    found = [row for row in rows() if arguments.suite == "full" or row.is_quick or arguments.only]
+    is_full = arguments.suite == "full"
+    found = [row for row in rows() if arguments.only or row.is_quick or (is_full and not row.is_extra)]
     if arguments.only:
         found = [row for row in found if row.name.startswith(tuple(arguments.only))]
         if not found:
@@ -182,7 +192,8 @@ def measure_rows(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     order = [row.name for row in rows()]
     for row in chosen_rows(arguments):
         start = time.perf_counter()
-        run = RowRun(row, interpreters, arguments.seconds, arguments.threads, arguments.cpu_time)
+        like = next((old for old in report["rows"] if old["name"] == row.like), None)
+        run = RowRun(row, interpreters, arguments.seconds, arguments.threads, like, arguments.cpu_time)
         record = run.run(arguments.repeats)
         record["seconds"] = round(time.perf_counter() - start, 1)
         kept = [old for old in report["rows"] if old["name"] != row.name]
@@ -221,7 +232,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tianshou-python", default="", metavar="PY", help="interpreter of Tianshou")
     parser.add_argument("--repeats", type=int, help="default: 3, or 1 for quick")
     parser.add_argument("--threads", nargs="+", type=int, help="numbers to try; default: 1 2, or 1 for quick")
-    parser.add_argument("--seconds", type=float, help="of timing each; default: 4, or 1.5 for quick")
+    parser.add_argument("--seconds", type=float, help="of timing each; default: 3, or 1.5 for quick")
     parser.add_argument("--out", metavar="FILE", help="JSON file for everything measured")
     parser.add_argument("--merge", action="store_true", help="keep the rows of --out that are not measured now")
     parser.add_argument("--from", dest="source", metavar="FILE", help="measure nothing; take this JSON file")
@@ -232,7 +243,7 @@ def parse_arguments() -> argparse.Namespace:
     is_quick = arguments.suite == "quick"
     arguments.repeats = arguments.repeats or (1 if is_quick else 3)
     arguments.threads = arguments.threads or ([1] if is_quick else [1, 2])
-    arguments.seconds = arguments.seconds or (1.5 if is_quick else 4.0)
+    arguments.seconds = arguments.seconds or (1.5 if is_quick else 3.0)
     return arguments
 
 

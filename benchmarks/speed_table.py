@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from measuring import BUSY
-from speed_rows import JUDGED, OURS
+from speed_rows import JUDGED, OTHERS, OURS, PEERS
 
-PEERS = ("sb3", "sbx", "tianshou", "torchrl")
 TITLES = {"sb3": "SB3", "sbx": "SBX", "tianshou": "Tianshou", "torchrl": "TorchRL", "ceiling": "matmul ceiling"}
+TITLES |= {"gymnasium": "Gymnasium", "envpool": "EnvPool"}
 PARTS = ("env", "act", "sample", "learn", "other")
 COLORS = {"rein": "#93c5fd", "rein compiled": "#2563eb", "sb3": "#d97706", "sbx": "#059669"}
 COLORS |= {"tianshou": "#c026d3", "torchrl": "#dc2626", "ceiling": "#6b7280"}
@@ -23,7 +23,8 @@ class Verdict(NamedTuple):
     reference: str
     score: float
     """A ratio, or for rows without a reference the value itself."""
-    is_met: bool
+    is_met: bool | None
+    """None if there is no bar."""
 
 
 def best(row: Report, name: str, threads: str | None = None) -> Report | None:
@@ -44,7 +45,7 @@ def judge(row: Report) -> Verdict | None:
     ours = (max if higher else min)(found, key=lambda name: found[name]["value"])
     value, reference, score = found[ours]["value"], row["against"], found[ours]["value"]
     if reference == "peers":
-        peers = {name: result["value"] for name in PEERS if (result := best(row, name)) is not None}
+        peers = {name: result["value"] for name in PEERS + OTHERS if (result := best(row, name)) is not None}
         if not peers:
             return None
         reference = max(peers, key=lambda name: peers[name])
@@ -55,7 +56,8 @@ def judge(row: Report) -> Verdict | None:
         if result is None:
             return None
         score = value / result["value"]
-    return Verdict(ours, reference, score, score >= row["bar"] if higher else score <= row["bar"])
+    bar = row["bar"]
+    return Verdict(ours, reference, score, None if bar is None else (score >= bar if higher else score <= bar))
 
 
 def number(value: float) -> str:
@@ -75,13 +77,21 @@ def cell(row: Report, names: tuple[str, ...]) -> str:
     return f"{number(result['value'])}{marks} ({result['threads']})"
 
 
-def _cells(row: Report) -> list[str]:
+def _verdict_cells(row: Report) -> list[str]:
+    """Ratio, bar, and whether it is met."""
     verdict = judge(row)
     sign = "≥" if row["higher_is_better"] else "≤"
-    reference = (
-        "" if verdict is None or not verdict.reference else f" x {TITLES.get(verdict.reference, verdict.reference)}"
-    )
+    bar = "-" if row["bar"] is None else f"{sign} {row['bar']:g}"
+    if verdict is None:
+        return ["-", bar, "-"]
+    reference = f"x {TITLES.get(verdict.reference, verdict.reference)}" if verdict.reference else row["unit"]
+    met = {None: "-", True: "yes", False: "**no**"}[verdict.is_met]
+    return [f"{verdict.score:.2f} {reference}", bar, met]
+
+
+def _cells(row: Report) -> list[str]:
     eager, sb3 = best(row, "rein"), best(row, "sb3")
+    has_both = eager is not None and sb3 is not None and row["higher_is_better"]
     return [
         row["title"] or row["name"],
         row["unit"],
@@ -89,11 +99,10 @@ def _cells(row: Report) -> list[str]:
         cell(row, OURS[1:2]),
         cell(row, OURS[2:]),
         *(cell(row, (name,)) for name in PEERS),
+        cell(row, OTHERS),
         cell(row, ("ceiling", "torch")),
-        "-" if verdict is None else f"{verdict.score:.2f}{reference}",
-        f"{sign} {row['bar']:g}",
-        "-" if verdict is None else ("yes" if verdict.is_met else "**no**"),
-        "-" if eager is None or sb3 is None else f"{eager['value'] / sb3['value']:.2f}",
+        *_verdict_cells(row),
+        f"{eager['value'] / sb3['value']:.2f}" if has_both and eager and sb3 else "-",
     ]
 
 
@@ -104,18 +113,19 @@ HEADINGS = [
     "compiled",
     "with Gymnasium's env",
     *(TITLES[name] for name in PEERS),
+    "others",
     "limit",
     "ratio",
     "bar",
     "met",
-    "Rein uncompiled / SB3",
+    "Rein, not compiled / SB3",
 ]
 
 
 def _share_rows(report: Report) -> list[list[str]]:
     lines = []
     for row in report["rows"]:
-        for name in OURS:
+        for name in JUDGED:
             result = best(row, name)
             if result is not None and "shares" in result:
                 shares = [f"{100 * result['shares'][part]:.0f} %" for part in PARTS]
@@ -202,7 +212,8 @@ _LEFT, _WIDTH, _BAR, _GAP = 190, 720, 11, 14
 
 def chart(report: Report) -> str:
     """An SVG picture of all rows that compare with peers; the best peer of each row is 1."""
-    rows = [row for row in report["rows"] if row["against"] == "peers" and judge(row) is not None]
+    rows = [row for row in report["rows"] if "steps" in row["unit"] and not set(row["results"]).isdisjoint(PEERS)]
+    rows = [row for row in rows if set(row["results"]).isdisjoint(OTHERS) and judge(row) is not None]
     if not rows:
         raise ValueError("there is nothing to draw: no row has both ours and a peer")
     names = ("rein", "rein compiled", *PEERS)

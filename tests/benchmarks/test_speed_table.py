@@ -58,8 +58,14 @@ def make_report(*rows):
 
 
 def test_result_lines_are_found_among_other_output(load):
-    text = 'warning\nRESULT {"value": 3.5, "peer": "sb3"}\nRESULT not at all'.replace("\nRESULT not at all", "\nend")
+    text = 'a warning\nRESULT {"value": 3.5, "peer": "sb3"}\nthe end'
     assert load("measuring").parse_results(text) == [{"value": 3.5, "peer": "sb3"}]
+
+
+def test_lines_of_the_benchmarks_of_parts_are_understood(load):
+    text = '{"row": "add", "value": 2.0}\nRESULT {"name": "envpool", "rate": 7}\nRESULT {"missing": "no such world"}'
+    found = load("measuring").parse_results(text)
+    assert found == [{"row": "add", "value": 2.0}, {"name": "envpool", "rate": 7, "value": 7}]
 
 
 def test_a_window_opens_when_warm_and_gives_the_median_of_its_parts(load, monkeypatch):
@@ -185,7 +191,7 @@ def test_each_goes_on_with_its_best_threads_and_hopeless_peers_are_dropped(load,
     run, speed_rows = load("run"), load("speed_rows")
     names = ("rein", "sb3", "sbx", "tianshou")
     rates = {("rein", 1): 5.0, ("rein", 2): 9.0, ("sb3", 1): 100.0, ("sb3", 2): 90.0}
-    rates |= {("sbx", 1): 50.0, ("sbx", 2): 55.0, ("tianshou", 1): 39.0}
+    rates |= {("sbx", 1): 50.0, ("sbx", 2): 70.0, ("tianshou", 1): 49.0}
     fake = FakeMeasurements(load("measuring"), rates)
     monkeypatch.setattr(run, "run_measured", fake)
     contenders = tuple(speed_rows.Contender(name, lambda i, s, name=name: [name]) for name in names)
@@ -195,6 +201,15 @@ def test_each_goes_on_with_its_best_threads_and_hopeless_peers_are_dropped(load,
     assert fake.calls == [*first, ("rein", 2), ("sb3", 1)]
     assert record["results"]["rein"]["2"]["is_best"]
     assert record["results"]["rein"]["2"]["repeats"] == 2
+
+
+def test_a_row_of_the_same_kind_takes_over_the_choice_of_threads(load, monkeypatch):
+    run, speed_rows = load("run"), load("speed_rows")
+    fake = FakeMeasurements(load("measuring"), {("rein", 2): 9.0})
+    monkeypatch.setattr(run, "run_measured", fake)
+    row = speed_rows.Row("row", "steps/s", (speed_rows.Contender("rein", lambda i, s: ["rein"]),), "peers", 1.0)
+    run.RowRun(row, speed_rows.Interpreters(), 1.0, [1, 2], make_row({"rein": result(1.0, "2")})).run(2)
+    assert fake.calls == [("rein", 2), ("rein", 2)]
 
 
 def test_what_cannot_run_is_listed_with_its_reason(load):
@@ -209,7 +224,7 @@ def test_every_row_has_ours_and_a_workload_that_exists(load):
     workloads = load("workload").WORKLOADS
     for row in load("speed_rows").rows():
         assert row.contenders[0].name == "rein"
-        if row.against == "peers":
+        if row.against == "peers" and not row.is_extra:
             assert row.name in workloads
 
 
