@@ -87,6 +87,7 @@ class AsyncUnroller:
         self._ring: SharedRecords | None = None
         self._received = 0
         self._saved: Any = None
+        self._failure = ""
         # Some worlds exist only once, such as a robot.
         env.close()
         context = start_context(None)
@@ -137,30 +138,30 @@ class AsyncUnroller:
         """
         self._take_buffers()
         wanted = unroll_length or max_unroll_length
-        while len(self._results) < wanted and self._receive(wait=bool(unroll_length)):
-            pass
-        if not self._results and not unroll_length and not self._process.is_alive():
-            self._fail()
+        while len(self._results) < wanted:
+            if unroll_length:
+                self._acquire(self._links.filled)
+            elif not self._links.filled.acquire(False):
+                if not self._results and self._has_ended() and not self._links.filled.get_value():
+                    self._fail()
+                break
+            self._receive()
         return [self._results.popleft() for _ in range(min(wanted, len(self._results)))]
 
     def put_back(self, results: list[UnrollResult]) -> None:
         """Gives back results that were taken last; they come first the next time."""
         self._results.extendleft(reversed(results))
 
-    def _receive(self, wait: bool) -> bool:
-        """Moves one result from the queue to `_results`; False if there is none and it is not waited for."""
-        if not self._links.filled.acquire(False):
-            if not wait:
-                return False
-            self._acquire(self._links.filled)
-        while self._ring is None:
-            self._read_message()
-        index = self._received % len(self._ring)
-        leaves = self._ring.read(index)
+    def _receive(self) -> None:
+        """Moves a result from the queue to `_results`; `filled` was acquired for it."""
+        if self._ring is None:
+            self._read_messages()
+        if self._ring is None:
+            self._fail()
+        leaves = self._ring.read(self._received % len(self._ring))
         self._links.free.release()
         self._received += 1
         self._results.append(self._result(leaves))
-        return True
 
     def _result(self, leaves: list[Tensor]) -> UnrollResult:
         assert self._layout is not None
@@ -192,11 +193,15 @@ class AsyncUnroller:
         self._parameters.write(0, self._state.tensors())
         self._links.lock.release()
         run = current_run_or_none()
-        if run is None:
-            self._send(UnrollJob(UPDATE, {}, 0, self._state.extra_states()))
-            return
-        counters = {"env_steps": run.env_steps, "iterations": run.iterations, "progress": run.progress}
-        self._send(UnrollJob(UPDATE, counters, run.global_counter, self._state.extra_states()))
+        counters = ("env_steps", "iterations", "progress") if run is not None else ()
+        self._send(
+            UnrollJob(
+                UPDATE,
+                step_metrics={name: getattr(run, name) for name in counters},
+                global_counter=0 if run is None else run.global_counter,
+                state_dict=self._state.extra_states(),
+            )
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Where the process stands, and the results that were not taken yet.
@@ -205,13 +210,17 @@ class AsyncUnroller:
         """
         self._send(UnrollJob(SAVE))
         while self._saved is None:
-            self._read_message()
+            if self._links.filled.acquire(True, _POLL_SECONDS):
+                self._receive()  # The process may wait until there is room in the queue.
+            if self._has_ended():
+                self._fail()
         saved, self._saved = self._saved, None
         while self._received < saved["produced"]:
-            self._receive(wait=True)
+            self._acquire(self._links.filled)
+            self._receive()
         self._state.load_buffers(saved.pop("buffers"))
-        after = self._received - saved.pop("produced")
-        results = list(self._results)[: len(self._results) - after]
+        since = self._received - saved.pop("produced")
+        results = list(self._results)[: len(self._results) - since]
         return {"worker": saved, "results": self._restored if self._layout is None else _stacked(results)}
 
     def _send(self, job: UnrollJob) -> None:
@@ -225,51 +234,49 @@ class AsyncUnroller:
 
     def _acquire(self, semaphore: Any) -> None:
         while not semaphore.acquire(True, _POLL_SECONDS):
-            if self._links.pipe.poll():
-                self._read_message()
-            elif not self._process.is_alive() and not semaphore.acquire(False):
+            if self._has_ended():
+                if semaphore.acquire(False):
+                    return
                 self._fail()
 
-    def _read_message(self) -> None:
-        """Waits for a message and takes it to heart."""
+    def _has_ended(self) -> bool:
+        """Whether the process failed or was killed; takes in what it said before."""
+        is_alive = self._process.is_alive()
+        self._read_messages()
+        return bool(self._failure) or not is_alive
+
+    def _read_messages(self) -> None:
+        """Takes in the messages that have come."""
         pipe = self._links.pipe
-        while not pipe.poll(_POLL_SECONDS):
-            # The process may wait until there is room in the queue.
-            if not self._receive(wait=False) and not self._process.is_alive() and not pipe.poll():
-                self._fail()
         try:
-            kind, content = unpack(pipe.recv_bytes())
-            if kind == "error":
-                raise AsyncUnrollError(f"the process that unrolls raised:\n{content}")
-            if kind == "saved":
-                self._saved = content
-                return
-            structure, info_spec, fields = content
-            self._ring = SharedRecords(fields, self._config.unroll_queue_size, pipe.recv())
+            while not self._failure and pipe.poll():
+                kind, content = unpack(pipe.recv_bytes())
+                if kind == "layout":
+                    structure, info_spec, fields = content
+                    self._ring = SharedRecords(fields, self._config.unroll_queue_size, pipe.recv())
+                    self._layout = structure, info_spec
+                    self._unpack_restored()
+                elif kind == "saved":
+                    self._saved = content
+                else:
+                    self._failure = f"the process that unrolls raised:\n{content}"
         except (EOFError, OSError):
             self._fail()
-        self._layout = structure, info_spec
+
+    def _unpack_restored(self) -> None:
         restored, self._restored = self._restored, []
         count = len(restored[0]) if restored else 0
         self._results.extend(self._result([leaf[i] for leaf in restored]) for i in range(count))
 
     def _fail(self) -> NoReturn:
-        """Raises what the process left, or how it ended."""
-        self._process.join(_CLOSE_SECONDS)
-        pipe = self._links.pipe
-        try:
-            while pipe.poll():
-                message = unpack(pipe.recv_bytes())
-                if message[0] == "error":
-                    raise AsyncUnrollError(f"the process that unrolls raised:\n{message[1]}")
-        except (EOFError, OSError):
-            pass  # There is nothing more to read, and what is known is raised below.
-        code = self._process.exitcode
-        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-        hint = ""
-        if self._ring is None:
-            hint = " (a script that trains must do so under `if __name__ == '__main__':`)"
-        raise AsyncUnrollError(f"the process that unrolls, {self._process.pid}, {how}{hint}")
+        """Raises what the process said, or how it ended."""
+        if not self._failure:
+            self._process.join(_CLOSE_SECONDS)
+            code = self._process.exitcode
+            how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+            hint = " (a script that trains must do so under `if __name__ == '__main__':`)" if self._ring is None else ""
+            self._failure = f"the process that unrolls, {self._process.pid}, {how}{hint}"
+        raise AsyncUnrollError(self._failure)
 
     def close(self) -> None:
         """Ends the process; results that were not taken are lost. May be called again."""

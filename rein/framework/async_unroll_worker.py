@@ -121,6 +121,15 @@ def run_unroll(task: UnrollTask) -> None:
                 UnrollLoop(task, algorithm, env, run).unroll()
     except Exception:
         task.links.pipe.send_bytes(pack(("error", traceback.format_exc())))
+        _wait_to_be_stopped(task.links)
+
+
+def _wait_to_be_stopped(links: Links) -> None:
+    """Keeps the records of this process until the trainer has read them."""
+    while True:
+        links.jobs.acquire()
+        if unpack(links.pipe.recv_bytes()).type == STOP:
+            return
 
 
 class UnrollLoop:
