@@ -214,13 +214,19 @@ def _update_on(algorithm: "Algorithm", batch: Experience) -> int:
         else:
             (loss_info, params), info = compiled, ()
         algorithm.after_update(time_step, info)
-    if config.priority_replay and isinstance(loss_info.priority, Tensor) and batch_info is not None:
-        alpha = as_scheduler(config.priority_replay_alpha)()
-        priority = (loss_info.priority.detach() + config.priority_replay_eps) ** alpha
-        batch_info.replay_buffer.update_priority(batch_info.env_ids, batch_info.positions, priority)
+    if batch_info is not None:
+        update_priority(config, loss_info, batch_info)
     if summary.should_record_summaries():
         algorithm.summarize_train(batch._replace(time_step=time_step), info, loss_info, params)
     return time_step.step_type.numel()
+
+
+def update_priority(config: TrainerConfig, loss_info: LossInfo, batch_info: BatchInfo) -> None:
+    """Gives sampled sequences the priorities [B] of their losses, with `priority_replay`."""
+    if config.priority_replay and isinstance(loss_info.priority, Tensor):
+        alpha = as_scheduler(config.priority_replay_alpha)()
+        priority = (loss_info.priority.detach() + config.priority_replay_eps) ** alpha
+        batch_info.replay_buffer.update_priority(batch_info.env_ids, batch_info.positions, priority)
 
 
 def _compiled_update(
@@ -313,9 +319,3 @@ def _first_steps(loss_info: LossInfo, steps: int, shape: torch.Size) -> LossInfo
         return value[:steps] if isinstance(value, Tensor) and value.shape[:2] == shape else value
 
     return nest.map_structure(first, loss_info)
-
-
-def total_loss(parts: list[tuple[LossInfo, Tensor]]) -> LossInfo:
-    """The sum of several losses, each averaged over its own batch: (loss_info, valid_masks)."""
-    averaged = [average(loss_info, mask) for loss_info, mask in parts]
-    return LossInfo(loss=sum(part.loss for part in averaged), extra=[part.extra for part in averaged])

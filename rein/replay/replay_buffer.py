@@ -478,13 +478,23 @@ class ReplayBuffer(RingBuffer):
             state = super().state_dict()
             if self._episodes is not None:
                 state["episodes"] = self._episodes.state.clone()
-            if self._priorities is not None:
-                rows = self._storage.filled_rows(self._current_pos, self._current_size)
-                state["priorities"] = self._priorities.tree.leaves[rows]
-                state["batch_length"] = self._priorities.length
+            state.update(self.priority_state())
             if self._generator is not None:
                 state["generator"] = self._generator.get_state()
             return state
+
+    def priority_state(self) -> dict[str, Any]:
+        """The part of `state_dict` that learning changes: the priorities of all that is stored; empty without them."""
+        if self._priorities is None:
+            return {}
+        rows = self._storage.filled_rows(self._current_pos, self._current_size)
+        return {"priorities": self._priorities.tree.leaves[rows], "batch_length": self._priorities.length}
+
+    def load_priority_state(self, state: Mapping[str, Any]) -> None:
+        """Restores what `priority_state` gave of a buffer with the same data."""
+        if state:
+            rows = self._storage.filled_rows(self._current_pos, self._current_size)
+            self._require_priorities().load(rows, state["priorities"], int(state["batch_length"]))
 
     def _state_keys(self) -> list[str]:
         keys = super()._state_keys()

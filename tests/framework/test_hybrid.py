@@ -15,7 +15,9 @@ from rein.envs import create_environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.optimizers import SGD
+from rein.replay import ReplayBuffer
 from rein.replay.files import save_replay_buffer
+from rein.runtime import Run
 from rein.training import RunDirectory, Trainer
 
 
@@ -78,10 +80,10 @@ SETTINGS: dict[str, Any] = dict(
 )
 
 
-def make(start: float = 0.0, **settings: Any) -> Recorder:
+def make(start: float = 0.0, cls: type[Recorder] = Recorder, **settings: Any) -> Recorder:
     env = create_environment(lambda: Counting(start), 1, backend="sync", seed=0)
     specs = dict(observation_spec=env.observation_spec, action_spec=env.action_spec, reward_spec=env.reward_spec)
-    return Recorder(env=env, config=TrainerConfig("", **{**SETTINGS, **settings}), **specs)
+    return cls(env=env, config=TrainerConfig("", **{**SETTINGS, **settings}), **specs)
 
 
 @pytest.fixture
@@ -204,3 +206,82 @@ def test_a_resumed_run_does_not_pretrain_again(saved: str, tmp_path: Path) -> No
     assert isinstance(through.algorithm, Recorder)
     assert first.algorithm.calls + second.algorithm.calls == through.algorithm.calls
     assert kinds(through.algorithm).count("pretrain") == 6
+
+
+class Ranking(Recorder):
+    """The priority of a sequence is its first observation, less where the data begins."""
+
+    def rank(self, info: Any) -> torch.Tensor:
+        return info["x"][0] % 1000 + 1
+
+    def calc_loss(self, info: Any) -> LossInfo:
+        return super().calc_loss(info)._replace(priority=self.rank(info))
+
+    def calc_loss_offline(self, info: Any, pre_train: bool = False) -> LossInfo:
+        return super().calc_loss_offline(info, pre_train)._replace(priority=self.rank(info))
+
+
+def ranking(saved: str, **settings: Any) -> Ranking:
+    alg = make(offline_buffer_dir=saved, priority_replay=True, cls=Ranking, **settings)
+    assert isinstance(alg, Ranking)
+    alg.load_offline_replay_buffer(alg.rollout.env.observation_spec)
+    return alg
+
+
+def test_both_buffers_get_the_priorities_of_what_was_learnt(saved: str) -> None:
+    alg = ranking(saved, priority_replay_alpha=2.0, priority_replay_eps=0.5, num_updates_per_train_iter=40)
+    alg.train_iter()
+    assert alg.replay_buffer is not None
+    assert alg.offline_data is not None
+    for buffer, first in ((alg.replay_buffer, 0.0), (alg.offline_data._buffer, 1000.0)):
+        priorities = buffer.priority_state()["priorities"]
+        data, _ = buffer.gather_all()
+        expected = (data.time_step.observation[0, :, 0] - first + 1 + 0.5) ** 2
+        is_ranked = torch.isclose(priorities, expected)
+        # Initial priorities are 1, and the newest step begins no sequence.
+        assert is_ranked.sum() >= min(3, len(expected) - 1)
+        assert ((priorities == 1.0) | (priorities == 0.0) | is_ranked).all()
+
+
+def test_losses_are_weighted_by_importance(saved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    alg = ranking(saved, priority_replay_beta=0.5, num_updates_per_train_iter=6)
+    alg.train_iter()
+    sampled = []
+    original = ReplayBuffer.get_batch
+
+    def get_batch(self: ReplayBuffer, size: int, length: int) -> Any:
+        data, batch_info = original(self, size, length)
+        sampled.append((data.time_step.step_type, batch_info.importance_weights))
+        return data, batch_info
+
+    monkeypatch.setattr(ReplayBuffer, "get_batch", get_batch)
+    with torch.no_grad():
+        alg.w.zero_()
+    alg._config.num_updates_per_train_iter = 1  # type: ignore[union-attr]
+    alg.train_iter()
+    gradients = [((kinds != 2) * (weights**-0.5)[:, None]).mean().item() for kinds, weights in sampled]
+    assert len(gradients) == 2
+    assert any((weights != weights[0]).any() for _, weights in sampled)
+    assert alg.w.item() == pytest.approx(-(3 * gradients[0] + gradients[1]), rel=1e-5)
+
+
+def test_priorities_of_offline_data_are_resumed(saved: str) -> None:
+    first, second = ranking(saved), ranking(saved)
+    for _ in range(3):
+        first.train_iter()
+    assert first.offline_data is not None
+    assert second.offline_data is not None
+    state = first.offline_data.state_dict()
+    second.offline_data.load_state_dict(state)
+    assert second.offline_data.num_updates == 6
+    assert torch.equal(second.offline_data._buffer.priority_state()["priorities"], state["priorities"])
+    assert (state["priorities"] > 1.0).any()
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_the_counter_may_count_minibatches(saved: str, every: bool) -> None:
+    with Run(seed=0) as run:
+        alg = hybrid(saved, num_updates_per_train_iter=3, update_counter_every_mini_batch=every)
+        for _ in range(2):
+            alg.train_iter()
+    assert run.global_counter == (6 if every else 0)
