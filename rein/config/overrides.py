@@ -98,7 +98,7 @@ def _parse_value(text: str, value_text: str) -> Any:
     try:
         return ast.literal_eval(value_text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        pass
+        pass  # Nothing is lost: a plain word is a string, and for the rest an error that says more is raised below.
     meant = _NOT_WORDS.get(value_text.lower().lstrip("+-"))
     if meant is not None:
         raise OverrideSyntaxError(

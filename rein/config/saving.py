@@ -42,7 +42,8 @@ def save_config(directory: str | os.PathLike[str]) -> None:
         if name != _INDEX:
             _write(folder / name, content)
     _write(folder / _OPERATIVE, operative_config_str().encode())
-    _write(folder / _INDEX, files[_INDEX])
+    if not (folder / _INDEX).exists():
+        _write(folder / _INDEX, files[_INDEX])
 
 
 def load_saved_config(directory: str | os.PathLike[str], supply: Mapping[str, Any] | None = None) -> None:
@@ -107,9 +108,30 @@ def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
         "format": _FORMAT,
         "overrides": {name: text for name, text in sorted(texts.items()) if text is not None},
         "not_saved": {name: repr(given[name]) for name, text in sorted(texts.items()) if text is None},
+        "kinds": {name: _kind(given[name]) for name, text in sorted(texts.items()) if text is None},
         "main": [relative[path] for path in configs.main_files],
         "imports": imports,
     }
+
+
+def _kind(value: Any) -> str:
+    """What a value is that cannot be saved: unlike its `repr`, this stays the same while the value is used."""
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _is_same(name: str, present: bytes, content: bytes) -> bool:
+    """Whether a file holds what would be written there."""
+    if name != _INDEX or present == content:
+        return present == content
+    try:
+        indices = [json.loads(one) for one in (present, content)]
+        for index in indices:
+            index["not_saved"] = sorted(index["not_saved"])
+            index.setdefault("kinds", indices[1]["kinds"])
+        return bool(indices[0] == indices[1])
+    except (ValueError, TypeError, KeyError):
+        return False  # A damaged index is no configuration like this one: the caller says so.
 
 
 def _check_same(folder: Path, files: dict[str, bytes]) -> None:
@@ -119,7 +141,7 @@ def _check_same(folder: Path, files: dict[str, bytes]) -> None:
     differing = [
         folder / name
         for name, content in files.items()
-        if (folder / name).exists() and (folder / name).read_bytes() != content
+        if (folder / name).exists() and not _is_same(name, (folder / name).read_bytes(), content)
     ]
     if (folder / _OPERATIVE).exists() and not (folder / _INDEX).exists():
         differing.append(folder / _OPERATIVE)

@@ -222,6 +222,34 @@ def test_different_configuration_is_never_overwritten(run_confs, write_conf, tmp
     assert list(_contents(tmp_path / "mine").values()) == [b"precious = 1\n"]
 
 
+class Changing:
+    """Shows how often it was used, as an optimizer shows its parameters once it has some."""
+
+    def __init__(self):
+        self.uses = 0
+
+    def __repr__(self):
+        return f"Changing({self.uses})"
+
+
+def test_a_value_may_look_different_after_use(tmp_path):
+    value = Changing()
+    config({"Engine.kind": value})
+    save_config(tmp_path / "run")
+    before = (tmp_path / "run/overrides.json").read_bytes()
+    assert b"Changing(0)" in before
+    value.uses = 1
+    save_config(tmp_path / "run")
+    assert (tmp_path / "run/overrides.json").read_bytes() == before
+    with fresh_configs():
+        config({"Engine.kind": object()})
+        with pytest.raises(SavedConfigError, match="different configuration"):
+            save_config(tmp_path / "run")
+    (tmp_path / "run/overrides.json").write_text("damaged")
+    with pytest.raises(SavedConfigError, match="different configuration"):
+        save_config(tmp_path / "run")
+
+
 def test_interrupted_save_is_completed(run_confs, tmp_path):
     parse_config(run_confs)
     save_config(tmp_path / "whole")

@@ -106,7 +106,7 @@ def _is_running(pid: int, start_time: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass
+        pass  # Nothing is lost: it exists, and belongs to another user.
     now = _start_time(pid)
     # Where the system does not tell, a process with that id counts as the owner.
     return now is None or start_time == 0 or now == start_time
