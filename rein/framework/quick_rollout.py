@@ -43,8 +43,9 @@ def collect_quickly(
     bounds: ActionBounds,
     length: int,
     with_grad: bool,
+    with_bootstrap: bool,
 ) -> Experience:
-    """Takes `length` steps and looks at one more; see `Rollout.collect`.
+    """Takes `length` steps and perhaps looks at one more; see `Rollout.collect`.
 
     Args:
         algorithm: without recurrent state and data transformer.
@@ -53,16 +54,18 @@ def collect_quickly(
         bounds: of the actions.
         length: steps to take, T.
         with_grad: whether infos shall have gradients.
+        with_bootstrap: whether to add a step that is not acted on.
 
     Returns:
-        [T + 1, B, ...].
+        [T, B, ...] or [T + 1, B, ...].
     """
-    noise = actor.draw_noise(length + 1, env.batch_size)
-    record = _Record(env.current_time_step(), length + 1)
+    total = length + with_bootstrap
+    noise = actor.draw_noise(total, env.batch_size)
+    record = _Record(env.current_time_step(), total)
     actions: list[Array] = []
     clock = time.perf_counter
     started, env_seconds = clock(), 0.0
-    for step in range(length + 1):
+    for step in range(total):
         observation = record.add(env.current_time_step(), step)
         action = actor.act(observation, noise[step])
         actions.append(action)
@@ -78,8 +81,8 @@ def collect_quickly(
         inputs, action_of = nest.map_structure(lambda tensor: tensor.flatten(0, 1), (time_step, taken))
         config = algorithm._config if with_grad else None
         infos = in_mixed_precision(config, lambda: algorithm.rollout_infos(inputs, action_of))
-    infos = map_params(lambda tensor: tensor.view(length + 1, env.batch_size, *tensor.shape[1:]), infos)
-    return Experience(time_step=time_step, rollout_info=infos)
+    infos = map_params(lambda tensor: tensor.view(total, env.batch_size, *tensor.shape[1:]), infos)
+    return Experience(time_step=time_step, action=taken, rollout_info=infos)
 
 
 class _Record:

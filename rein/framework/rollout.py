@@ -7,7 +7,7 @@ import torch
 
 from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
-from rein.distributions import extract_spec, map_params, stack_distributions
+from rein.distributions import extract_spec, index_distributions, map_params, stack_distributions
 from rein.framework.action_bounds import ActionBounds
 from rein.framework.quick_rollout import QuickActor, collect_quickly
 from rein.framework.update import in_mixed_precision
@@ -53,7 +53,7 @@ class Rollout:
         algorithm = self._algorithm[0]
         actor = self._quick_actor()
         if actor is not None:
-            experience = collect_quickly(algorithm, actor, self.env, self._bounds, length, with_grad)
+            experience = collect_quickly(algorithm, actor, self.env, self._bounds, length, with_grad, True)
             if algorithm._rollout_info_spec is None:
                 algorithm._rollout_info_spec = extract_spec(experience.rollout_info, from_dim=2)
             return experience
@@ -97,6 +97,9 @@ class Rollout:
             The last step of every environment, [B, ...]; None if `length` is 0.
         """
         algorithm = self._algorithm[0]
+        actor = None if with_grad or algorithm.overwrites_policy_output or not length else self._quick_actor()
+        if actor is not None:
+            return self._collect_quickly_for_replay(actor, length)
         experience = None
         for _ in range(length):
             raw = self.env.current_time_step()
@@ -111,6 +114,16 @@ class Rollout:
             with timer("store"):
                 algorithm.observe_for_replay(experience)
         return experience
+
+    def _collect_quickly_for_replay(self, actor: QuickActor, length: int) -> Experience:
+        algorithm = self._algorithm[0]
+        experience = collect_quickly(algorithm, actor, self.env, self._bounds, length, False, False)
+        # A replay buffer learns from the first step it sees what it stores, distributions included.
+        steps = [index_distributions(experience, step) for step in range(length)]
+        with timer("store"):
+            for step in steps:
+                algorithm.observe_for_replay(step)
+        return steps[-1]
 
     def peek(self) -> Experience:
         """What `collect_for_replay` would store next, [B, ...]; nothing is kept of it."""

@@ -26,7 +26,7 @@ from rein.networks.encoding_networks import (
     LSTMEncodingNetwork,
     RecurrentEncodingNetwork,
 )
-from rein.networks.host_policy import HostPolicy
+from rein.networks.host_policy import HostGreedyPolicy, HostPolicy
 from rein.networks.image_networks import (
     ImageDecodingNetwork,
     ImageEncodingNetwork,
@@ -77,6 +77,7 @@ __all__ = [
     "EncodingNetwork",
     "GRUCell",
     "GRUEncodingNetwork",
+    "HostGreedyPolicy",
     "HostPolicy",
     "ImageDecodingNetwork",
     "ImageEncodingNetwork",

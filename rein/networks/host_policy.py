@@ -17,9 +17,12 @@ from rein.distributions import standard_gumbel
 from rein.networks.actor_distribution_networks import ActorDistributionNetwork
 from rein.networks.encoding_networks import EncodingNetwork
 from rein.networks.layers import FC, identity
+from rein.networks.layers.fc import ParallelFC
 from rein.networks.network import Network
 from rein.networks.normal_projection_networks import NormalProjectionNetwork
+from rein.networks.parallel import ParallelNetwork
 from rein.networks.projection_networks import CategoricalProjectionNetwork
+from rein.networks.q_networks import QNetwork
 
 MAX_WEIGHTS = 50_000
 """Beyond this many weights the products themselves take the time, and torch's are as fast."""
@@ -34,6 +37,44 @@ _ACTIVATIONS: dict[Any, Callable[[Array], object]] = {
 }
 
 
+class HostLayers:
+    """Fully connected layers, one replica or many."""
+
+    @staticmethod
+    def of(trunk: Network, last: list[Any]) -> "HostLayers | None":
+        """The layers of an encoder and those after it; None if not all are plain, or if they are large.
+
+        Args:
+            trunk: the encoder.
+            last: layers after it.
+        """
+        if type(trunk) is not EncodingNetwork or trunk.preprocessing is not None:
+            return None
+        layers = [*trunk.layers._modules.values(), *last]
+        if not all(map(_is_plain, layers)) or sum(layer.weight.numel() for layer in layers) > MAX_WEIGHTS:
+            return None
+        return HostLayers(layers)
+
+    def __init__(self, layers: list[Any]) -> None:
+        """Keeps the layers; see `of`."""
+        self._layers = layers
+        self.output_size: int = layers[-1].output_size
+        self._arrays: list[tuple[Array, Array | None, Callable[[Array], object]]] = []
+
+    def refresh(self) -> None:
+        """Looks for the weights anew; needed only if they are elsewhere now, not if their values changed."""
+        self._arrays = [(_weight(layer), _array(layer.bias), _ACTIVATIONS[layer.activation]) for layer in self._layers]
+
+    def __call__(self, x: Array) -> Array:
+        """Maps [B, n] to [B, output_size], or to [R, B, output_size] for R replicas; the result is a new array."""
+        for weight, bias, activate in self._arrays:
+            x = x @ weight
+            if bias is not None:
+                x += bias
+            activate(x)
+        return x
+
+
 class HostPolicy:
     """Draws actions of an `ActorDistributionNetwork`: its samples, up to rounding, from noise drawn beforehand."""
 
@@ -45,22 +86,18 @@ class HostPolicy:
             network: any network; of `ActorDistributionNetwork`, those with one vector as observation, no normalization
                 layers, and one action, categorical or normal with a deviation that the observation does not change.
         """
-        if type(network) is not ActorDistributionNetwork or type(network.trunk) is not EncodingNetwork:
+        if type(network) is not ActorDistributionNetwork or len(network.projections) != 1:
             return None
-        if network.trunk.preprocessing is not None or len(network.projections) != 1:
-            return None
-        layers: list[Any] = list(network.trunk.layers._modules.values())
         projection = network.projections[0]
         if type(projection) is CategoricalProjectionNetwork and projection.action_spec.ndim == 0:
-            layers.append(projection.logits)
+            layers = HostLayers.of(network.trunk, [projection.logits])
         elif type(projection) is NormalProjectionNetwork and projection.is_simple:
-            layers.append(projection.mean)
+            layers = HostLayers.of(network.trunk, [projection.mean])
         else:
             return None
-        is_small = sum(parameter.numel() for parameter in network.parameters()) <= MAX_WEIGHTS
-        return HostPolicy(layers, projection) if is_small and all(map(_is_simple, layers)) else None
+        return None if layers is None else HostPolicy(layers, projection)
 
-    def __init__(self, layers: list[FC], projection: CategoricalProjectionNetwork | NormalProjectionNetwork) -> None:
+    def __init__(self, layers: HostLayers, projection: CategoricalProjectionNetwork | NormalProjectionNetwork) -> None:
         """Keeps the layers; see `of`.
 
         Args:
@@ -70,32 +107,22 @@ class HostPolicy:
         self._layers = layers
         self._projection = projection
         self._is_discrete = isinstance(projection, CategoricalProjectionNetwork)
-        self._weights: list[tuple[Array, Array | None, Callable[[Array], object]]] = []
         self._std: Any = None
         self._bounds = projection.mean_bounds() if isinstance(projection, NormalProjectionNetwork) else None
 
     def draw_noise(self, *shape: int) -> Array:
         """Noise for actions at `shape` observations, from torch's generator, [*shape, n]; call it after each update."""
-        self._weights = [
-            (_array(fc.weight).T, None if fc.bias is None else _array(fc.bias), _ACTIVATIONS[fc.activation])
-            for fc in self._layers
-        ]
-        like = torch.empty(*shape, self._layers[-1].output_size)
-        if self._is_discrete:
+        self._layers.refresh()
+        like = torch.empty(*shape, self._layers.output_size)
+        if isinstance(self._projection, CategoricalProjectionNetwork):
             return standard_gumbel(like).numpy()
-        assert isinstance(self._projection, NormalProjectionNetwork)
         with torch.no_grad():
             self._std = self._projection.constant_std().numpy()
         return torch.randn_like(like).numpy()
 
     def act(self, observation: Array, noise: Array) -> Array:
         """Actions [B, ...] at observations [B, n], with noise [B, ...] of `draw_noise`."""
-        x = observation
-        for weight, bias, activate in self._weights:
-            x = x @ weight
-            if bias is not None:
-                x += bias
-            activate(x)
+        x = self._layers(observation)
         if self._is_discrete:
             x += noise
             choice: Array = x.argmax(-1)
@@ -107,9 +134,49 @@ class HostPolicy:
         return x.reshape(-1, *self._projection.action_spec.shape)
 
 
-def _is_simple(layer: object) -> bool:
+class HostGreedyPolicy:
+    """The best action of replicas of a `QNetwork`, by the lowest of their values, or at times a random one."""
+
+    @staticmethod
+    def of(networks: Network, epsilon: Callable[[], float]) -> "HostGreedyPolicy | None":
+        """The policy of `networks`; None if they are not small and plain.
+
+        Args:
+            networks: of `make_parallel`.
+            epsilon: gives the chance of a random action, asked at each `draw_noise`.
+        """
+        stacked = networks.stacked if type(networks) is ParallelNetwork else None
+        if type(stacked) is not QNetwork or stacked.head.value is not None or stacked.head.has_quantiles:
+            return None
+        layers = HostLayers.of(stacked.trunk, list(stacked.head.advantage._modules.values()))
+        return None if layers is None else HostGreedyPolicy(layers, epsilon)
+
+    def __init__(self, layers: HostLayers, epsilon: Callable[[], float]) -> None:
+        """Keeps the layers; see `of`."""
+        self._layers = layers
+        self._epsilon = epsilon
+
+    def draw_noise(self, *shape: int) -> Array:
+        """What is added to the values at `shape` observations, [*shape, n]: zeros, or infinity for a random action."""
+        self._layers.refresh()
+        choices = self._layers.output_size
+        noise = torch.zeros(*shape, choices)
+        is_random = torch.rand(*shape, 1) < self._epsilon()
+        noise.scatter_(-1, torch.randint(choices, (*shape, 1)), torch.where(is_random, torch.inf, 0.0))
+        return noise.numpy()
+
+    def act(self, observation: Array, noise: Array) -> Array:
+        """Actions [B] at observations [B, n], with noise [B, ...] of `draw_noise`."""
+        values = self._layers(observation)
+        values = values[0] if len(values) == 1 else values.min(0)
+        values += noise
+        choice: Array = values.argmax(-1)
+        return choice
+
+
+def _is_plain(layer: Any) -> bool:
     return (
-        type(layer) is FC
+        type(layer) in (FC, ParallelFC)
         and layer.norm is None
         and layer.activation in _ACTIVATIONS
         and layer.weight.is_cpu
@@ -117,6 +184,10 @@ def _is_simple(layer: object) -> bool:
     )
 
 
-def _array(parameter: Tensor) -> Array:
-    array: Array = parameter.detach().numpy()
-    return array
+def _weight(layer: FC | ParallelFC) -> Array:
+    weight: Array = layer.weight.detach().numpy()
+    return weight.T if isinstance(layer, FC) else weight
+
+
+def _array(parameter: Tensor | None) -> Array | None:
+    return None if parameter is None else parameter.detach().numpy()

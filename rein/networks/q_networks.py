@@ -36,7 +36,7 @@ class QHead(Layer):
     ) -> None:
         super().__init__()
         self._shape = (num_actions, num_quantiles or 1)
-        self._has_quantiles = num_quantiles is not None
+        self.has_quantiles = num_quantiles is not None
         self.advantage = _stream(size, hidden, self._shape[0] * self._shape[1], activation, noisy)
         self.value: nn.Module | None = None
         if dueling:
@@ -45,12 +45,12 @@ class QHead(Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Maps [..., size] to [..., num_actions] or [..., num_actions, num_quantiles]."""
         q = self.advantage(x)
-        if self._has_quantiles:
+        if self.has_quantiles:
             q = q.reshape(*q.shape[:-1], *self._shape)
         if self.value is not None:
-            dim = -2 if self._has_quantiles else -1
+            dim = -2 if self.has_quantiles else -1
             value = self.value(x)
-            value = value.unsqueeze(-2) if self._has_quantiles else value
+            value = value.unsqueeze(-2) if self.has_quantiles else value
             q = value + q - q.mean(dim, keepdim=True)
         return q
 

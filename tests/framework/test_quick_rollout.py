@@ -93,3 +93,22 @@ def test_metrics_of_many_steps_are_those_of_one_after_the_other(seed: int, dims:
         many.update_all(steps)
         for key, value in one.state_dict().items():
             torch.testing.assert_close(many.state_dict()[key], value, rtol=0.0, atol=0.0, msg=key)
+
+
+def test_a_quick_rollout_fills_a_replay_buffer_with_consecutive_steps(tmp_path: Path) -> None:
+    with fresh_configs():
+        small = ["TrainerConfig.unroll_length=7", "TrainerConfig.initial_collect_steps=1000", "hidden_layers=(32, 32)"]
+        configure(Path(rein.zoo.__file__).parent / "dqn_cartpole.py", small)
+        trainer = start_run(RunDirectory.create(tmp_path / "run"), "test")
+        algorithm = trainer.algorithm
+        assert algorithm.quick_actor() is not None
+        with trainer.run, summary.record_if(lambda: False):
+            for _ in range(6):
+                algorithm.train_iter()
+    data, _ = algorithm.replay_buffer.gather_all()
+    step_type, action, previous = data.step_type[0], data.action[0], data.time_step.prev_action[0]
+    assert len(step_type) == 42
+    follows = step_type[1:] != StepType.FIRST
+    assert torch.equal(action[:-1][follows], previous[1:][follows])
+    assert torch.equal(data.rollout_info.action[0], action)
+    assert algorithm.get_metrics().environment_steps == int((step_type != StepType.FIRST).sum())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rein.networks import ActorDistributionNetwork, HostPolicy, NormalProjectionNetwork
+from rein.networks import ActorDistributionNetwork, HostGreedyPolicy, HostPolicy, NormalProjectionNetwork, QNetwork
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 OBSERVATION = TensorSpec((5,))
@@ -93,3 +93,32 @@ def test_it_follows_updates_of_the_network() -> None:
 )
 def test_other_networks_have_none(network: ActorDistributionNetwork) -> None:
     assert HostPolicy.of(network) is None
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_greedy_actions_are_those_of_the_lowest_values(replicas: int) -> None:
+    networks = QNetwork(OBSERVATION, DISCRETE, fc_layer_params=(16, 8)).make_parallel(replicas)
+    policy = HostGreedyPolicy.of(networks, lambda: 0.0)
+    assert policy is not None
+    observation = torch.randn(50, 5)
+    expected = networks(observation)[0].amin(1).argmax(-1)
+    assert policy.act(observation.numpy(), policy.draw_noise(50)).tolist() == expected.tolist()
+
+
+def test_random_actions_come_as_often_as_epsilon_says() -> None:
+    networks = QNetwork(OBSERVATION, DISCRETE, fc_layer_params=(16,)).make_parallel(1)
+    policy = HostGreedyPolicy.of(networks, lambda: 0.4)
+    assert policy is not None
+    observation = torch.randn(1, 5).expand(40_000, 5).contiguous()
+    best = int(networks(observation[:1])[0].argmax())
+    action = policy.act(observation.numpy(), policy.draw_noise(40_000))
+    frequencies = torch.bincount(torch.from_numpy(action), minlength=4) / len(action)
+    expected = torch.full((4,), 0.1)
+    expected[best] += 0.6
+    torch.testing.assert_close(frequencies, expected, rtol=0.0, atol=0.01)
+
+
+@pytest.mark.parametrize("settings", [{"dueling": True}, {"noisy": True}, {"num_quantiles": 3}])
+def test_other_q_networks_have_no_host_policy(settings: dict[str, object]) -> None:
+    network = QNetwork(OBSERVATION, DISCRETE, fc_layer_params=(16,), **settings)  # type: ignore[arg-type]
+    assert HostGreedyPolicy.of(network.make_parallel(2), lambda: 0.0) is None

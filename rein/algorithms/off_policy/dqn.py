@@ -41,9 +41,10 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
 from rein.framework.minibatch import time_major
+from rein.framework.quick_rollout import QuickActor
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import Network, QNetwork
+from rein.networks import HostGreedyPolicy, Network, QNetwork
 from rein.ops.action_values import select_action_value
 from rein.runtime.schedules import Scheduler, as_scheduler
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -153,6 +154,18 @@ class DqnAlgorithm(SacAlgorithm):
     def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """The best action, or with chance `rollout_epsilon_greedy` a random one."""
         return self._pick(inputs, state, self._epsilon_greedy_choice(self._rollout_epsilon_greedy()))
+
+    def quick_actor(self) -> QuickActor | None:
+        """The same on the host, if the network is small and there is one reward."""
+        cls = type(self)
+        is_own = cls.rollout_step is SacAlgorithm.rollout_step and cls._explore is DqnAlgorithm._explore
+        if not is_own or self._reward_spec.ndim or self._critic_networks is None:
+            return None
+        return HostGreedyPolicy.of(self._critic_networks, self._rollout_epsilon_greedy)
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest) -> SacInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`."""
+        return SacInfo(action=action)
 
     def _epsilon_greedy_choice(self, epsilon: float) -> Choose:
         def choose(distribution: Any) -> tuple[Tensor, Any]:
