@@ -4,7 +4,6 @@ The first parameter is what `NAME=VALUE` sets. All of them can also be given by 
 `rnd.learning_rate=1e-3`. For networks of your own, build the agent in code.
 """
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from rein import nest
-from rein.agents.part_networks import is_continuous, make_encoder
+from rein.agents.part_networks import constructor_name, is_continuous, make_encoder, parameter_owners
 from rein.agents.parts import entropy_target_for
 from rein.algorithms.exploration import DIAYNAlgorithm, ICMAlgorithm, RandomCategoricalGoalGenerator, RNDAlgorithm
 from rein.algorithms.regularization import (
@@ -293,13 +292,13 @@ def sgd_entropy_target(
 
 
 def _regulates_entropy(algorithm_ctor: Callable[..., Any]) -> bool:
-    return "target_entropy" in inspect.signature(algorithm_ctor).parameters
+    return "target_entropy" in parameter_owners(algorithm_ctor)
 
 
 def _own_target(algorithm_ctor: Callable[..., Any], target_entropy: float | None, given: Arguments) -> Arguments:
-    name = getattr(getattr(algorithm_ctor, "func", algorithm_ctor), "__name__", "the algorithm")
     if target_entropy is None or given:
         rest = f" and cannot be given {', '.join(given)}" if given else ""
+        name = constructor_name(algorithm_ctor)
         raise ValueError(f"{name} regulates its entropy itself{rest}: give the target alone, such as entropy_target=-1")
     return {"rl_algorithm_cls": partial(algorithm_ctor, target_entropy=target_entropy)}
 

@@ -69,17 +69,43 @@ def with_combined_inputs(algorithm_ctor: Callable[..., Any]) -> Callable[..., An
 
     Args:
         algorithm_ctor: an algorithm, or a partial of one.
+
+    Raises:
+        ValueError: the algorithm does not make networks that could.
     """
-    cls, given = _unpacked(algorithm_ctor)
+    _, given = _unpacked(algorithm_ctor)
     changed = {}
-    for name in inspect.signature(cls).parameters:
+    for name, owner in parameter_owners(algorithm_ctor).items():
         if not name.endswith(("_network_ctor", "_network_cls", "algorithm_cls")):
             continue
-        ctor = given[name] if name in given else get_config_value(f"{cls.__module__}.{cls.__qualname__}.{name}")
+        ctor = given[name] if name in given else get_config_value(f"{owner.__module__}.{owner.__qualname__}.{name}")
         if ctor is not None:
             combined = with_combined_inputs if name.endswith("algorithm_cls") else _combined
             changed[name] = combined(ctor)
-    return partial(algorithm_ctor, **changed) if changed else algorithm_ctor
+    if not changed:
+        name = constructor_name(algorithm_ctor)
+        raise ValueError(f"{name} has no network that takes a goal beside the observation: use another algorithm")
+    return partial(algorithm_ctor, **changed)
+
+
+def parameter_owners(ctor: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of a constructor, each with the class that declares it; those behind `**kwargs` too."""
+    target, _ = _unpacked(ctor)
+    owners: dict[str, Any] = {}
+    for cls in getattr(target, "__mro__", (target,)):
+        if isinstance(cls, type) and "__init__" not in vars(cls):
+            continue
+        parameters = inspect.signature(cls).parameters
+        owners = {**{name: cls for name in parameters}, **owners}
+        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+            break
+    return owners
+
+
+def constructor_name(ctor: Callable[..., Any]) -> str:
+    """The name of a class or function, also of a partial of it."""
+    target, _ = _unpacked(ctor)
+    return getattr(target, "__name__", repr(target))
 
 
 def _combined(network_ctor: Callable[..., Network]) -> Callable[..., Network]:

@@ -292,7 +292,8 @@ class MpoAlgorithm(OffPolicyAlgorithm):
     def _another_m_step(self, info: MpoInfo) -> None:
         assert self._actor_optimizer is not None
         steps, size = info.step_type.shape
-        flat = nest.map_structure(lambda x: x.reshape(steps * size, *x.shape[2:]), info.observation)
+        # Detached: whoever made the observation of an agent has learnt from the first M-step.
+        flat = nest.map_structure(lambda x: x.detach().reshape(steps * size, *x.shape[2:]), info.observation)
         policy, _ = self._actor_network(flat)
         policy = map_params(lambda x: x.reshape(steps, size, *x.shape[1:]), policy)
         loss, _ = self._m_step_loss(info, policy)
