@@ -16,13 +16,15 @@ ENTRY = {
 pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})
 import_config("bases/oac.py")
 
-config("create_environment", env_name="InvertedDoublePendulum-v5")
+config("create_environment", env_name="InvertedDoublePendulum-v5", num_parallel_environments=4)
 config(
     "TrainerConfig",
     data_transformer_ctor=partial(RewardScaling, 0.1),
     num_env_steps=100_000,
-    replay_buffer_length=100_000,
+    replay_buffer_length=25_000,
     mini_batch_size=128,
-    unroll_length=2,
+    num_updates_per_train_iter=2,
     num_eval_environments=10,
+    summarize_first_interval=False,
+    compile=True,
 )

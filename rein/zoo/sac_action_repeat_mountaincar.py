@@ -31,4 +31,6 @@ config(
     initial_collect_steps=1000,
     mini_batch_size=128,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )

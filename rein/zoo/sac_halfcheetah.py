@@ -13,4 +13,11 @@ import_config("bases/sac.py")
 
 config("create_environment", env_name="HalfCheetah-v5")
 config("SacAlgorithm", target_entropy=-6.0)
-config("TrainerConfig", num_env_steps=200_000, replay_buffer_length=200_000, initial_collect_steps=100)
+config(
+    "TrainerConfig",
+    num_env_steps=200_000,
+    replay_buffer_length=200_000,
+    initial_collect_steps=100,
+    summarize_first_interval=False,
+    compile=True,
+)

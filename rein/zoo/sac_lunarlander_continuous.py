@@ -14,5 +14,11 @@ import_config("bases/sac.py")
 
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
 config(
-    "TrainerConfig", num_env_steps=100_000, replay_buffer_length=50_000, mini_batch_size=128, num_eval_environments=10
+    "TrainerConfig",
+    num_env_steps=100_000,
+    replay_buffer_length=50_000,
+    mini_batch_size=128,
+    num_eval_environments=10,
+    summarize_first_interval=False,
+    compile=True,
 )

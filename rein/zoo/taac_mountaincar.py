@@ -21,4 +21,6 @@ config(
     initial_collect_steps=5000,
     mini_batch_size=64,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )

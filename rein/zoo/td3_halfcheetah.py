@@ -14,4 +14,11 @@ pre_config({"random_steps": 10_000})
 import_config("bases/td3.py")
 
 config("create_environment", env_name="HalfCheetah-v5")
-config("TrainerConfig", num_env_steps=100_000, replay_buffer_length=100_000, initial_collect_steps=10_000)
+config(
+    "TrainerConfig",
+    num_env_steps=100_000,
+    replay_buffer_length=100_000,
+    initial_collect_steps=10_000,
+    summarize_first_interval=False,
+    compile=True,
+)
