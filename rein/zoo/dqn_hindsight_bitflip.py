@@ -44,4 +44,6 @@ config(
     replay_buffer_length=20_000,
     num_updates_per_train_iter=4,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )
