@@ -9,6 +9,8 @@ import multiprocessing
 import multiprocessing.util
 import os
 from collections import deque
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -93,17 +95,7 @@ class AsyncUnroller:
         context = start_context(None)
         context.set_forkserver_preload(["__main__", run_unroll.__module__])
         ours, theirs = context.Pipe()
-        self._links = Links(
-            pipe=ours,
-            free=context.Semaphore(config.unroll_queue_size),
-            filled=context.Semaphore(0),
-            jobs=context.Semaphore(0),
-            lock=context.Semaphore(1),
-            wanted=context.Semaphore(1),
-            published=context.Semaphore(0),
-            parameters=self._parameters.block,
-            buffers=self._published.block,
-        )
+        self._links = self._make_links(context, ours)
         run = current_run_or_none()
         task = UnrollTask(
             copy=copy,
@@ -121,6 +113,19 @@ class AsyncUnroller:
         theirs.close()
         # At exit this comes before Python waits for processes that are no daemons.
         self._closer = multiprocessing.util.Finalize(self, _end, (self._process, self._links), exitpriority=10)
+
+    def _make_links(self, context: BaseContext, pipe: Connection) -> Links:
+        return Links(
+            pipe=pipe,
+            free=context.Semaphore(self._config.unroll_queue_size),
+            filled=context.Semaphore(0),
+            jobs=context.Semaphore(0),
+            lock=context.Semaphore(1),
+            wanted=context.Semaphore(1),
+            published=context.Semaphore(0),
+            parameters=self._parameters.block,
+            buffers=self._published.block,
+        )
 
     @property
     def pid(self) -> int:
