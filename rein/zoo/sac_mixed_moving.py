@@ -30,4 +30,6 @@ config(
     num_updates_per_train_iter=4,
     mini_batch_size=128,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )
