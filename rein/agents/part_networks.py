@@ -96,7 +96,7 @@ def parameter_owners(ctor: Callable[..., Any]) -> dict[str, Any]:
         if isinstance(cls, type) and "__init__" not in vars(cls):
             continue
         parameters = inspect.signature(cls).parameters
-        owners = {**{name: cls for name in parameters}, **owners}
+        owners = {**dict.fromkeys(parameters, cls), **owners}
         if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
             break
     return owners
