@@ -18,7 +18,7 @@ ENTRY = {
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/ddpg.py")
 
-config("create_environment", env_name="rein/Reach-v0", num_parallel_environments=4)
+config("create_environment", env_name="rein/Reach-v0", num_parallel_environments=4, backend="sync")
 config(
     "DdpgAlgorithm",
     actor_network_ctor=partial(ActorNetwork, fc_layer_params=(64, 64), preprocessing_combiner=NestConcat()),
@@ -39,4 +39,6 @@ config(
     replay_buffer_length=12_500,
     mini_batch_size=128,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )

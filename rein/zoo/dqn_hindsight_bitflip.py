@@ -27,7 +27,13 @@ def equal_bits_reward(achieved_goal: Tensor, goal: Tensor) -> Tensor:
 pre_config({"final_epsilon": 0.1})
 import_config("bases/dqn.py")
 
-config("create_environment", env_name="rein/BitFlip-v0", num_parallel_environments=8, env_kwargs={"num_bits": 15})
+config(
+    "create_environment",
+    env_name="rein/BitFlip-v0",
+    num_parallel_environments=8,
+    backend="sync",
+    env_kwargs={"num_bits": 15},
+)
 config(
     "DqnAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=(256,), preprocessing_combiner=NestConcat()),

@@ -13,7 +13,7 @@ ENTRY = {
 pre_config({"learning_rate": 5e-4, "hidden_layers": (128, 128)})
 import_config("bases/sac.py")
 
-config("create_environment", env_name="LunarLander-v3", num_parallel_environments=4)
+config("create_environment", env_name="LunarLander-v3", num_parallel_environments=4, backend="sync")
 config(
     "TrainerConfig",
     num_env_steps=200_000,

@@ -16,7 +16,7 @@ ENTRY = {
 pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})
 import_config("bases/sac.py")
 
-config("create_environment", env_name="rein/Moving-v0", num_parallel_environments=8)
+config("create_environment", env_name="rein/Moving-v0", num_parallel_environments=8, backend="sync")
 config(
     "SacAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=(128, 128), preprocessing_combiner=NestConcat()),
