@@ -49,7 +49,7 @@ class Target(NamedTuple):
 
     def facts(self) -> dict[str, Any]:
         """What run.json should say about it."""
-        from rein.training.launch import describe_overrides
+        from rein.training.statistics_of_runs import describe_overrides
 
         overrides = [*(f"--with {part}" for part in sorted(self.parts)), *describe_overrides(self.overrides)]
         return {"conf": str(self.conf), "parts": self.parts, "overrides": overrides}

@@ -227,7 +227,7 @@ class Algorithm(AlgorithmInterface):
             optimizer_binding.bind(self)
 
     def compute_paras_statistics(self) -> dict[str, NDArray]:
-        """L1 norm, L2 norm, mean and standard deviation of each parameter, to compare replicas."""
+        """L1 norm, L2 norm, mean and standard deviation of each parameter, [4], by name, to compare replicas."""
         statistics = {}
         for name, param in self.named_parameters():
             value = param.detach().double()
@@ -307,7 +307,7 @@ class Algorithm(AlgorithmInterface):
         return transformer.transform_timestep(time_step, state)
 
     def transform_experience(self, experience: Experience) -> Experience:
-        """Applies the data transformer of the run to replayed experience, with `batch_info` and `replay_buffer` set."""
+        """Applies the data transformer of the run to replayed experience [B, T, ...], with its buffer and `batch_info`."""
         transformer = self._config.data_transformer if self._config is not None else None
         return experience if transformer is None else transformer.transform_experience(experience)
 
@@ -326,7 +326,7 @@ class Algorithm(AlgorithmInterface):
         learning.observe_for_replay(self, exp)
 
     def observe_for_metrics(self, time_step: TimeStep) -> None:
-        """Feeds a time step to the metrics; only RL algorithms have some."""
+        """Feeds a time step, [B, ...], to the metrics; only RL algorithms have some."""
 
     # Learning.
 
@@ -339,7 +339,7 @@ class Algorithm(AlgorithmInterface):
         return learning.train_steps_in_order(self.train_step, inputs, state, rollout_info)
 
     def calc_loss(self, info: Nest) -> LossInfo:
-        """Returns `info` if it is a `LossInfo` already; other algorithms override this."""
+        """Returns `info`, [T, B, ...], if it is a `LossInfo` already; other algorithms override this."""
         if not isinstance(info, LossInfo):
             raise NotImplementedError(
                 f"{type(self).__name__} gets {type(info).__name__} as info: define calc_loss(), or return a LossInfo as "

@@ -23,7 +23,7 @@ def sum_losses(losses: Mapping[str, LossInfo]) -> LossInfo:
     """Adds losses up by name: `loss` and `scalar_loss` are summed, `extra` is a dict.
 
     Args:
-        losses: parts that are `()` count nothing. At most one may have a priority.
+        losses: `loss` is [T, B]; parts that are `()` count nothing. At most one may have a priority [B].
     """
 
     def total(parts: list[Any]) -> Any:
@@ -97,14 +97,15 @@ class AlgorithmContainer(Algorithm):
             alg.set_path(f"{path}.{key}" if path else key)
 
     def calc_loss(self, info: dict[str, Nest]) -> LossInfo:
-        """The sum of the losses of the algorithms that have an info."""
-        with_info = {key: alg for key, alg in self._algs.items() if not nest.is_empty(info.get(key, ()))}
-        return sum_losses({key: alg.calc_loss(info[key]) for key, alg in with_info.items()})
+        """The sum of the losses [T, B] of the algorithms that have an info."""
+        return sum_losses({key: alg.calc_loss(info[key]) for key, alg in self._with_info(info)})
 
     def calc_loss_offline(self, info: dict[str, Nest], pre_train: bool = False) -> LossInfo:
         """Like `calc_loss`, for offline data."""
-        with_info = {key: alg for key, alg in self._algs.items() if not nest.is_empty(info.get(key, ()))}
-        return sum_losses({key: alg.calc_loss_offline(info[key], pre_train) for key, alg in with_info.items()})
+        return sum_losses({key: alg.calc_loss_offline(info[key], pre_train) for key, alg in self._with_info(info)})
+
+    def _with_info(self, info: dict[str, Nest]) -> list[tuple[str, Algorithm]]:
+        return [(key, alg) for key, alg in self._algs.items() if not nest.is_empty(info.get(key, ()))]
 
     def preprocess_experience(
         self, root_inputs: Nest, rollout_info: dict[str, Nest], batch_info: BatchInfo

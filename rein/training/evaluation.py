@@ -13,6 +13,7 @@ from rein.framework import RLAlgorithm
 from rein.framework.action_bounds import ActionBounds
 from rein.networks.state import reset_state, zero_state
 from rein.runtime.seeding import get_rng_state, set_rng_state
+from rein.training.statistics_of_runs import bootstrap_interval
 
 _SUCCESS = "is_success"
 
@@ -40,11 +41,7 @@ class EvaluationResult(NamedTuple):
 
     def confidence_interval(self, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> tuple[float, float]:
         """Bootstrap interval of the mean return."""
-        scalars = self._scalars()
-        rng = np.random.default_rng(seed)
-        means = rng.choice(scalars, (resamples, len(scalars))).mean(axis=1)
-        tail = 50 * (1 - level)
-        low, high = np.percentile(means, [tail, 100 - tail])
+        low, high = bootstrap_interval(self._scalars(), level, resamples, seed)
         return float(low), float(high)
 
     def to_json(self) -> dict[str, Any]:

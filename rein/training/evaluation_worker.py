@@ -65,8 +65,7 @@ def _serve(path: Path, source: IO[bytes], answers: IO[str]) -> None:
                 seed_everything(request["seed"])
                 env.seed(request["seed"])
                 result = evaluate(algorithm, env, request["episodes"], leave_if_orphaned)
-                answer = {"returns": result.returns.tolist(), "lengths": result.lengths.tolist()}
-                print(json.dumps(answer), file=answers, flush=True)
+                print(json.dumps(result.to_json()), file=answers, flush=True)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ Call these with the configuration of the run in force: `with fresh_configs(): tr
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -141,11 +141,6 @@ def numbered_directory(root: str | os.PathLike[str], stem: str) -> RunDirectory:
             continue
         return RunDirectory.create(path)
     raise AssertionError("unreachable")
-
-
-def describe_overrides(overrides: Iterable[str]) -> list[str]:
-    """The overrides that tell runs apart, in a fixed order."""
-    return sorted(text for text in overrides if not text.startswith("TrainerConfig.random_seed="))
 
 
 def _remove_empty(path: Path) -> None:

@@ -67,8 +67,12 @@ def label_of(run: RunDirectory) -> str:
     name = record.get("name")
     if not name:
         return run.path.name
-    changes = [text for text in record.get("overrides", ()) if not text.startswith("TrainerConfig.random_seed=")]
-    return " ".join([str(name), *changes])
+    return " ".join([str(name), *describe_overrides(record.get("overrides", ()))])
+
+
+def describe_overrides(overrides: Iterable[str]) -> list[str]:
+    """The overrides that tell runs apart, in a fixed order."""
+    return sorted(text for text in overrides if not text.startswith("TrainerConfig.random_seed="))
 
 
 def read_series(run: RunDirectory) -> dict[str, ScalarSeries]:

@@ -19,12 +19,24 @@ from rein.training.async_evaluation import AsyncEvaluator, EvaluationWorkerError
 from rein.training.launch import configure
 
 CONF = """
+import gymnasium as gym
+import numpy as np
 from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.config import config
 from rein.optimizers import Adam
 from rein.transforms import ObservationNormalizer
 
-config("create_environment", env_name="CartPole-v1", num_parallel_environments=2)
+class SometimesRight(gym.Wrapper):
+    env_info_space = gym.spaces.Dict(is_success=gym.spaces.Box(0, 1, (), np.float32))
+
+    def step(self, action):
+        *step, info = self.env.step(action)
+        return *step, {**info, "is_success": float(step[0][0] > 0)}
+
+def cart():
+    return SometimesRight(gym.make("CartPole-v1"))
+
+config("create_environment", env_name=cart, num_parallel_environments=2, backend="sync")
 config("ActorCriticAlgorithm", optimizer=Adam(lr=1e-2))
 config(
     "TrainerConfig",
@@ -57,7 +69,8 @@ class Recorder:
         pass
 
     def on_evaluation(self, progress: Any, result: Any) -> None:
-        self.evaluations.append((progress.iterations, result.returns.tolist()))
+        successes = None if result.successes is None else result.successes.tolist()
+        self.evaluations.append((progress.iterations, result.returns.tolist(), successes))
 
 
 def make(path: Path, observer: Recorder, is_saved: bool = True, **settings: Any) -> Trainer:
@@ -88,8 +101,9 @@ def test_it_gives_what_evaluation_in_this_process_gives(tmp_path: Path) -> None:
     process = second._evaluator._process.pid
     second.close()
     assert is_gone(process)
-    assert [iterations for iterations, _ in there.evaluations] == [2, 4, 6]
+    assert [iterations for iterations, _, _ in there.evaluations] == [2, 4, 6]
     assert there.evaluations == here.evaluations
+    assert all(successes is not None for _, _, successes in there.evaluations)
     assert result.evaluation is not None
     assert result.evaluation.returns.tolist() == here.evaluations[-1][1]
     for a, b in zip(first.algorithm.parameters(), second.algorithm.parameters(), strict=True):
