@@ -224,3 +224,35 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     )
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert result.stdout.strip() == "True", result.stderr
+
+
+def test_parts_make_an_agent_that_is_saved_with_them(tmp_path: Path) -> None:
+    parts = ["diayn(num_skills=3, extrinsic_coef=0.5)", "entropy_target=0.3"]
+    with api.make("ppo", env="CartPole-v1", parts=parts, **SMALL) as agent:
+        agent.train(128, progress=False)
+        observations = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+        path = agent.save(tmp_path / "agent")
+        loaded = api.load(path)
+        assert type(loaded.algorithm).__name__ == "Agent"
+        assert [name for name, _ in loaded.algorithm.named_parameters()] == [
+            name for name, _ in agent.algorithm.named_parameters()
+        ]
+        assert loaded.predict(observations).shape == (8,)
+        assert loaded.train(64, progress=False).progress.env_steps > 128
+    record = json.loads((path / "run.json").read_text())
+    assert record["parts"] == parts
+    assert "DIAYNAlgorithm" in (path / "agent.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "parts", "message"),
+    [
+        ("ppo", ["rdn"], "Did you mean 'rnd'"),
+        ("ppo", "rnd", "give a list of texts"),
+        ("ppo", ["rnd=x"], "give a number"),
+        ("dqn", ["entropy_target=1"], "has no action_distribution"),
+    ],
+)
+def test_wrong_parts_are_refused_before_training(algorithm: str, parts: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        api.make(algorithm, env="CartPole-v1", parts=parts)

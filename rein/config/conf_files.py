@@ -16,6 +16,8 @@ from rein.config.names import CONF_MODULES
 from rein.config.overrides import parse_override, parse_overrides
 from rein.config.settings import ConfFile
 
+_ZOO = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "zoo")
+
 
 def load_config(path: str | os.PathLike[str]) -> ModuleType:
     """The module that results from running a conf file; if it fails, nothing has been configured.
@@ -71,7 +73,7 @@ def import_config(path: str | os.PathLike[str]) -> ModuleType:
     """The module of another conf file, which is run unless it was before; its globals are the module's attributes.
 
     Args:
-        path: a Python file, relative to the conf that imports it.
+        path: a Python file, relative to the conf that imports it, or to the zoo of Rein: `"bases/ppo.py"`.
     """
     configs, written = ACTIVE.configs, os.fspath(path)
     importer = configs.loading[-1] if configs.loading else None
@@ -91,10 +93,11 @@ def import_config(path: str | os.PathLike[str]) -> ModuleType:
 
 def _find(path: str, base: str) -> str:
     real = os.path.realpath(os.path.join(base, os.path.expanduser(path)))
-    if os.path.isfile(real):
-        return real
+    for place in (real, os.path.join(_ZOO, path)):
+        if os.path.isfile(place):
+            return place
     folder, name = os.path.split(real)
-    message = f"{caller_place()}: there is no conf file {path!r} (looked for {real})."
+    message = f"{caller_place()}: there is no conf file {path!r} (looked for {real}, and in the zoo of Rein)."
     if os.path.isdir(folder):
         near = difflib.get_close_matches(name, sorted(os.listdir(folder)), n=3)
         message += f" Did you mean {' or '.join(map(repr, near))}?" if near else ""

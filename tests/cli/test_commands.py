@@ -107,6 +107,7 @@ def test_show_a_run_and_a_conf(finished_run: Path, capsys: pytest.CaptureFixture
     assert of_conf["parameters"] == (4 * 8 + 8 + 8 * 2 + 2) + (4 * 8 + 8 + 8 + 1)
     assert sum(layer["parameters"] for layer in of_conf["layers"]) == of_conf["parameters"]
     assert [one["num_elements"] for one in of_conf["optimizers"]] == [of_conf["parameters"]]
+    assert of_conf["tree"]["root"]["parameters"] == of_conf["parameters"]
     assert of_conf["not_optimized"] == []
     assert "num_env_steps': 512" in of_run["config"]
     capsys.readouterr()
@@ -114,6 +115,11 @@ def test_show_a_run_and_a_conf(finished_run: Path, capsys: pytest.CaptureFixture
     text = capsys.readouterr().out
     assert "9,155 parameters" in text
     assert "Adam" in text
+    assert "config(" not in text
+    assert main(["show", "ppo_cartpole", "--layers", "PPOLoss.gamma=0.5", "ICMAlgorithm.hidden_size=3"]) == 0
+    text = capsys.readouterr().out
+    assert "weight[64, 4]" in text
+    assert "settings without effect: rein.algorithms.exploration.icm.ICMAlgorithm.hidden_size" in text
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,8 +127,49 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ppo" in [one["name"] for one in data["algorithms"]]
     assert "ppo_cartpole" in [one["name"] for one in data["zoo"]]
     assert any("CartPole-v1" in suite["ids"] for suite in data["envs"])
+    assert {"rnd", "entropy_target"} <= {one["name"] for one in data["parts"]}
+    assert all("record" in one for one in data["zoo"])
     assert main(["list", "zoo"]) == 0
-    assert "ppo_cartpole" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    (line,) = (line for line in text.splitlines() if line.split()[0] == "ppo_cartpole")
+    assert "CartPole-v1" in line
+    assert "100,000" in line
+
+
+def test_list_parts_with_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    data = run_json(capsys, "list", "parts", "--all")
+    rnd = next(one for one in data["parts"] if one["name"] == "rnd")
+    assert (rnd["slot"], rnd["source"], rnd["error"]) == ("intrinsic_reward", "rein", None)
+    assert rnd["parameters"][0] == "coef=0.1"
+
+
+def test_a_composed_run_is_resumed_evaluated_played_and_shown_with_its_parts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    small = ["num_env_steps=64", "unroll_length=8", "mini_batch_size=16", "hidden_layers=(8,)", "num_evals=1"]
+    parts = ["--with", "rnd(hidden_layers=(8,), coef=0.5)", "--with", "diayn=3"]
+    words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", *small, "num_eval_episodes=1"]
+    assert main([*words, *parts, "--dir", str(run)]) == 2
+    assert "both are the intrinsic_reward of the agent" in capsys.readouterr().err
+    parts = ["--with", "rnd(hidden_layers=(8,), coef=0.5)", "--with", "goal_generator=3"]
+    run_json(capsys, *words, *parts, "--dir", run)
+    record = RunDirectory.open(run).record()
+    assert record["parts"] == parts[1::2]
+    assert record["overrides"][:2] == ["--with goal_generator=3", "--with rnd(hidden_layers=(8,), coef=0.5)"]
+    before = Checkpointer(run / "checkpoints").load().components["alg"]
+    assert any(name.startswith("_irm._predictor_net") for name in before)
+    assert run_json(capsys, "resume", run, "--env-steps", "128")["status"] == "finished"
+    after = Checkpointer(run / "checkpoints").load().components["alg"]
+    assert set(after) == set(before)
+    assert run_json(capsys, "evaluate", run, "--episodes", "2")["episodes"] == 2
+    assert run_json(capsys, "play", run, "--output", tmp_path / "a.gif", "--scale", "8")["frames"] > 1
+    tree = run_json(capsys, "show", run, "--svg", tmp_path / "a.svg")["tree"]
+    assert [child["name"] for child in tree["root"]["children"]] == ["rl_algorithm", "goal_generator", "irm"]
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    report = (run / "report.html").read_text()
+    assert "<h2>Agent</h2>" in report
+    assert "RandomCategoricalGoalGenerator" in report
 
 
 def test_resume_goes_on_and_a_finished_run_can_be_extended(
@@ -183,7 +230,19 @@ def test_a_stop_signal_finishes_the_iteration_and_exits_with_zero(tmp_path: Path
 
 
 def test_sweep(tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*tiny, "--vary", "learning_rate=[1e-3]", "--seeds", "2", "--jobs", "2", "--dir", tmp_path / "sweep"]
+    parts = ["--with", "rnd", "--vary", "rnd.coef=[0.5]"]
+    words = [
+        *tiny,
+        *parts,
+        "--vary",
+        "learning_rate=[1e-3]",
+        "--seeds",
+        "2",
+        "--jobs",
+        "2",
+        "--dir",
+        tmp_path / "sweep",
+    ]
     data = run_json(capsys, "sweep", *words)
     assert data["failures"] == []
     assert [sorted(trial["scores"]) for trial in data["trials"]] == [["0", "1"]]
