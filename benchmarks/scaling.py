@@ -60,12 +60,14 @@ def sac_update_cost(changes: dict[str, Any], seconds: float, compile: bool) -> f
     """Milliseconds per SAC update on 17 observations and 6 actions, sampling included."""
     from workload import WORKLOADS
 
+    from rein.runtime import summary
+
     workload = WORKLOADS["update/sac"]()
     found: list[float] = []
 
     def measure(trainer: Any) -> None:
         train(trainer, Window(5000, 0.01, 1))
-        with trainer.run:
+        with trainer.run, summary.record_if(lambda: False):
             window = calls_per_second(trainer.algorithm.train_from_replay_buffer, seconds, 5, 0.5 if compile else 0.0)
         found.append(1e3 / window.result()["value"])
 

@@ -250,6 +250,7 @@ class Warnings(logging.Handler):
 def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
     """Times a workload in this process and prints a result line."""
     from rein.config import fresh_configs
+    from rein.runtime import summary
 
     workload, warnings = WORKLOADS[name](), Warnings()
     with tempfile.TemporaryDirectory(prefix="rein-benchmark-") as directory, fresh_configs():
@@ -258,7 +259,8 @@ def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
         settle = 0.5 if compile else 0.0
         if name.startswith("update/"):
             train_until_closed(trainer, Window(5000, 0.01, 1))
-            with trainer.run:
+            # Outside of `Trainer.train` every update would be summarized, instead of one in a thousand.
+            with trainer.run, summary.record_if(lambda: False):
                 window = calls_per_second(trainer.algorithm.train_from_replay_buffer, seconds, 20, settle)
             emit(name, "updates/s", **window.result(), notes=warnings.texts)
         else:
