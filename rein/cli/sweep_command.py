@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         seeds=_parse_seeds(arguments.seeds),
         sampler_seed=arguments.sampler_seed,
     )
-    directory = Path(arguments.dir or Path("sweeps") / target.name)
+    directory = Path(arguments.dir or Path("sweeps") / target.stem)
     sweep = Sweep(directory, plan, Commands(_train_command(target), _resume_command), arguments.jobs, session.stream)
     _check_names(target, sweep.first_overrides())
     with sweep:

@@ -1,6 +1,7 @@
 """What the first words of a command mean: a conf file, an entry of the zoo, or an algorithm and an environment; and parts."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,11 @@ class Target(NamedTuple):
     overrides: list[str]
     parts: list[str]
     """Parts to compose the algorithm with."""
+
+    @property
+    def stem(self) -> str:
+        """What to call directories: the name, and those of the parts."""
+        return "+".join([self.name, *(re.split(r"[=(]", part)[0].strip() for part in self.parts)])
 
     def options(self) -> list[str]:
         """The options that say the same again on a command line."""

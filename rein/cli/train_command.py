@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
         target.configure()
-        stem = f"{target.name}-{settle_seed()}"
+        stem = f"{target.stem}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
         trainer = start_run(directory, target.name, facts={**target.facts(), "command": session.command})
         print(f"run directory: {directory.path}", file=session.stream, flush=True)

@@ -58,6 +58,16 @@ def test_train_an_algorithm_on_an_environment(tmp_path: Path, capsys: pytest.Cap
     assert RunDirectory.open(tmp_path / "run").record()["env"] == "Acrobot-v1"
 
 
+def test_directories_name_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ["TrainerConfig.num_env_steps=64", "TrainerConfig.unroll_length=8", "TrainerConfig.evaluate=False"]
+    parts = ["--with", "rnd(coef=0.5)", "--with", "entropy_target=0.3"]
+    data = run_json(capsys, "train", "ppo_cartpole", *settings, "TrainerConfig.mini_batch_size=16", *parts)
+    assert data["directory"] == "runs/ppo_cartpole+rnd+entropy_target-0-1"
+
+
 def test_train_never_touches_another_run(finished_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
     assert main(["train", "ppo_cartpole", "--dir", str(finished_run)]) == 2

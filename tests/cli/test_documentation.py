@@ -8,9 +8,11 @@ import pytest
 
 import rein
 from rein.api import AgentHandle
+from rein.cli import main
 from rein.cli.entry import COMMANDS, make_parser
 
 DOCS = Path(__file__).parents[2] / "docs"
+README = (DOCS.parent / "README.md").read_text()
 COMMAND_LINES = [
     line[2:].partition(" #")[0].strip()
     for line in (DOCS / "cli.md").read_text().splitlines()
@@ -18,7 +20,10 @@ COMMAND_LINES = [
 ]
 
 
-@pytest.mark.parametrize("line", COMMAND_LINES)
+README_LINES = [line.partition("  #")[0].strip() for line in README.splitlines() if line.startswith("rein ")]
+
+
+@pytest.mark.parametrize("line", [*COMMAND_LINES, *README_LINES])
 def test_commands_in_the_documentation_parse(line: str) -> None:
     _, name, *words = shlex.split(line)
     make_parser(name).parse_intermixed_args(words)
@@ -49,3 +54,16 @@ def test_code_in_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.Monk
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "python_api.md", "exec"), names)
+
+
+def test_the_conf_of_the_readme_makes_an_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(# my_conf.py\n.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_conf.py").write_text(block)
+    small = ["TrainerConfig.num_env_steps=64", "TrainerConfig.unroll_length=8", "TrainerConfig.evaluate=False"]
+    assert main(["train", "my_conf.py", *small]) == 0
+    assert main(["resume", "runs/my_conf-0-1", "--env-steps", "128"]) == 0
+    assert main(["show", "runs/my_conf-0-1"]) == 0
+    assert "RNDAlgorithm" in capsys.readouterr().out
