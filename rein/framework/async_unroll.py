@@ -8,6 +8,8 @@ time to time; in the other direction come the buffers that acting changes, such 
 import multiprocessing
 import multiprocessing.util
 import os
+import signal
+import time
 from collections import deque
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -245,10 +247,9 @@ class AsyncUnroller:
                 self._fail()
 
     def _has_ended(self) -> bool:
-        """Whether the process failed or was killed; takes in what it said before."""
-        is_alive = self._process.is_alive()
+        """Whether the process failed or is gone; takes in what it said before."""
         self._read_messages()
-        return bool(self._failure) or not is_alive
+        return bool(self._failure)
 
     def _read_messages(self) -> None:
         """Takes in the messages that have come."""
@@ -265,23 +266,24 @@ class AsyncUnroller:
                     self._saved = content
                 else:
                     self._failure = f"the process that unrolls raised:\n{content}"
-        except (EOFError, OSError):
-            self._fail()
+        except (EOFError, OSError):  # Its end of the pipe closes with the process, however that ended.
+            self._failure = self._how_it_ended()
 
     def _unpack_restored(self) -> None:
         restored, self._restored = self._restored, []
         count = len(restored[0]) if restored else 0
         self._results.extend(self._result([leaf[i] for leaf in restored]) for i in range(count))
 
+    def _how_it_ended(self) -> str:
+        self._process.join(_CLOSE_SECONDS)
+        code = self._process.exitcode
+        how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
+        hint = " (a script that trains must do so under `if __name__ == '__main__':`)" if self._ring is None else ""
+        return f"the process that unrolls, {self._process.pid}, {how}{hint}"
+
     def _fail(self) -> NoReturn:
         """Raises what the process said, or how it ended."""
-        if not self._failure:
-            self._process.join(_CLOSE_SECONDS)
-            code = self._process.exitcode
-            how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
-            hint = " (a script that trains must do so under `if __name__ == '__main__':`)" if self._ring is None else ""
-            self._failure = f"the process that unrolls, {self._process.pid}, {how}{hint}"
-        raise AsyncUnrollError(self._failure)
+        raise AsyncUnrollError(self._failure or self._how_it_ended())
 
     def close(self) -> None:
         """Ends the process; results that were not taken are lost. May be called again."""
@@ -290,16 +292,17 @@ class AsyncUnroller:
 
 def _end(process: Any, links: Links) -> None:
     """Asks the process to end, and kills it if it does not."""
-    if process.is_alive():
-        try:
-            links.pipe.send_bytes(pack(UnrollJob(STOP)))
-            links.jobs.release()
-        except OSError:
-            pass  # It ended by itself just now.
-        process.join(_CLOSE_SECONDS)
-        if process.is_alive():
-            process.kill()
-    process.join()
+    deadline = time.monotonic() + _CLOSE_SECONDS
+    try:
+        links.pipe.send_bytes(pack(UnrollJob(STOP)))
+        links.jobs.release()
+        while links.pipe.poll(max(0.0, deadline - time.monotonic())):
+            links.pipe.recv_bytes()
+        # Not by `process`, which knows nothing any more if the fork server was killed with a process group.
+        os.kill(process.pid, signal.SIGKILL)
+    except (EOFError, OSError):
+        pass  # It has ended.
+    process.join(_CLOSE_SECONDS)
     links.pipe.close()
 
 

@@ -1,5 +1,6 @@
 """Asynchronous unrolls: what comes out is what a rollout gives, each setting does what it says, and no process stays."""
 
+import multiprocessing.forkserver
 import os
 import signal
 import subprocess
@@ -553,14 +554,20 @@ class TestResume:
             class Stop:
                 def on_iteration(self, progress: Any) -> None:
                     if progress.iterations == 3:
-                        os.kill(trainer.algorithm.rollout.unroller.pid, signal.SIGTERM)  # type: ignore[attr-defined]
-                        os.kill(os.getpid(), signal.SIGTERM)
+                        # All of the process group get it, the server that forked the other process too.
+                        server = multiprocessing.forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+                        unroller = trainer.algorithm.rollout.unroller  # type: ignore[attr-defined]
+                        for pid in (server, unroller.pid, os.getpid()):
+                            os.kill(pid, signal.SIGTERM)
+                        pids.append(unroller.pid)
 
                 def on_evaluation(self, progress: Any, result: Any) -> None: ...
 
+            pids: list[int] = []
             trainer.observers.append(Stop())
             assert trainer.train().stopped_by == "SIGTERM"
             trainer.close()
+            assert not is_running(pids[0])
             resumed = self.trainer(tmp_path / "run", 4)
             resumed.train()
             resumed.close()
