@@ -64,6 +64,8 @@ class AgentInfo(NamedTuple):
 class Agent(RLAlgorithm):
     """An RL algorithm composed with a representation learner, goals, intrinsic rewards, an entropy target, reward weights."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,

@@ -78,10 +78,11 @@ class AgentHelper:
         Args:
             algorithms: registered ones.
             root_inputs: what the update was computed from, [T, B, ...].
-            train_info: infos of the agent, [T, B, ...].
+            train_info: infos of the agent, [T, B, ...]; `()` after a compiled update.
         """
         for alg in algorithms:
-            alg.after_update(root_inputs, getattr(train_info, self.field_of(alg)))
+            info = () if nest.is_empty(train_info) else getattr(train_info, self.field_of(alg))
+            alg.after_update(root_inputs, info)
 
     def after_train_iter(
         self, algorithms: Sequence[Algorithm], root_inputs: Nest | None, rollout_info: Any | None = None

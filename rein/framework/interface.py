@@ -23,7 +23,8 @@ class AlgorithmInterface(nn.Module):
     """The interface; a class that is to act and learn derives from `Algorithm` instead."""
 
     is_compilable: bool = False
-    """Whether `train_step` and `calc_loss` are the same operations at each update, but for what `update_form` says."""
+    """Whether `train_step` and `calc_loss` are the same operations at each update, but for what `update_form` says, and
+    `after_update` does not need the infos, which compiled updates do not give."""
 
     def update_form(self) -> Hashable:
         """What tells apart updates that consist of different operations; the same value for the same operations."""

@@ -19,6 +19,8 @@ from rein.specs import TensorSpec
 class EncodingAlgorithm(Algorithm):
     """Computes a representation by a network, which is trained by those who use it and by losses among its outputs."""
 
+    is_compilable = True
+
     def __init__(
         self,
         observation_spec: Nest,
