@@ -4,29 +4,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from rein.runtime.writers import MultiWriter, SummaryWriter
 from rein.training.evaluation import EvaluationResult
-from rein.training.trainer import Progress, Trainer
+from rein.training.trainer import Progress, Trainer, TrainingObserver
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _RETURN = "AverageReturn"
 _MOST_LOSSES = 4
-
-
-class Display(Protocol):
-    """An observer that is opened for the time of a training."""
-
-    def on_iteration(self, progress: Progress) -> None:
-        """Called after every iteration."""
-
-    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
-        """Called after every evaluation."""
 
 
 class LatestLosses(SummaryWriter):
@@ -126,7 +116,7 @@ class RichDisplay:
 
 
 @contextmanager
-def open_display(trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None) -> Iterator[Display]:
+def open_display(trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None) -> Iterator[TrainingObserver]:
     """Shows the training of `trainer` while the block lasts.
 
     Args:
@@ -142,7 +132,7 @@ def open_display(trainer: Trainer, file: IO[str] | None = None, plain: bool | No
         plain = not (console.is_terminal or console.is_jupyter)
     losses = LatestLosses()
     with ExitStack() as stack:
-        display: Display
+        display: TrainingObserver
         if plain:
             display = PlainDisplay(stream, losses)
         else:
