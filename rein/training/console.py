@@ -116,7 +116,9 @@ class RichDisplay:
 
 
 @contextmanager
-def open_display(trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None) -> Iterator[TrainingObserver]:
+def open_display(
+    trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None
+) -> Iterator[TrainingObserver]:
     """Shows the training of `trainer` while the block lasts.
 
     Args:
