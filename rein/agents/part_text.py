@@ -94,8 +94,10 @@ def _parse(text: str) -> tuple[str, dict[str, Any], tuple[Any] | None]:
     """Name, arguments in brackets, and the value after "="."""
     if text.isidentifier():
         return text, {}, None
-    name, equals, _ = text.partition("=")
+    name, equals, value_text = text.partition("=")
     if equals and name.strip().isidentifier():
+        if not value_text.strip():
+            raise PartError(f"part {text!r} has no value: {_SYNTAX}")
         try:
             value = parse_override(text)[1]
         except OverrideSyntaxError as error:

@@ -78,6 +78,7 @@ def test_texts_name_parts_and_set_parameters(text: str, arguments: dict[str, obj
         ("rnd(coef=1+1)", "is no Python literal"),
         ("rnd=2*3", "no Python literal"),
         ("rnd=true", "Write True"),
+        ("rnd=", "part 'rnd=' has no value: write NAME, NAME=VALUE or"),
         ("rnd=@RNDAlgorithm", "is no literal"),
         ("rnd(", "cannot be read: write NAME, NAME=VALUE or"),
         ("", "cannot be read"),
