@@ -110,6 +110,13 @@ def off_policy(base: str, env: Any, **more: Any) -> Workload:
     return Workload(base, env, settings | more, warm=650)
 
 
+def _peers_epsilon() -> Any:
+    """Exploration as the peers' scripts have it: over a tenth of a hundred million steps."""
+    from rein.runtime import LinearScheduler
+
+    return LinearScheduler("env_steps", ((0, 1.0), (10_000_000, 0.05)))
+
+
 def dqn(env: str) -> Workload:
     settings = {
         "TrainerConfig.initial_collect_steps": 1000,
@@ -117,6 +124,7 @@ def dqn(env: str) -> Workload:
         "TrainerConfig.mini_batch_size": 128,
         "TrainerConfig.replay_buffer_length": 10_000,
         "DqnAlgorithm.target_update_period": 1000,
+        "DqnAlgorithm.rollout_epsilon_greedy": _peers_epsilon(),
         "hidden_layers": (120, 84),
     }
     return Workload("dqn", env, settings, warm=2500)
@@ -132,6 +140,7 @@ def dqn_atari(game: str) -> Workload:
         "TrainerConfig.mini_batch_size": 32,
         "TrainerConfig.replay_buffer_length": 100_000,
         "DqnAlgorithm.target_update_period": 2500,
+        "DqnAlgorithm.rollout_epsilon_greedy": _peers_epsilon(),
         "DqnAlgorithm.q_network_cls": partial(QNetwork, conv_layer_params=NATURE_CNN, fc_layer_params=(512,)),
     }
     return Workload("dqn", f"{game}NoFrameskip-v4", settings, warm=650)

@@ -325,6 +325,10 @@ class Algorithm(AlgorithmInterface):
         """Stores a step of every environment, [B, ...], in the replay buffer."""
         learning.observe_for_replay(self, exp)
 
+    def observe_rollout_for_replay(self, exp: Experience) -> None:
+        """Stores the steps of a rollout, [T, B, ...], in the replay buffer."""
+        learning.observe_rollout_for_replay(self, exp)
+
     def observe_for_metrics(self, time_step: TimeStep) -> None:
         """Feeds a time step, [B, ...], to the metrics; only RL algorithms have some."""
 

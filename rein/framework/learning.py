@@ -53,6 +53,14 @@ def observe_for_replay(algorithm: "Algorithm", experience: Experience) -> None:
     algorithm._replay_buffer.add_batch(_stored(algorithm, experience), experience.env_id)
 
 
+def observe_rollout_for_replay(algorithm: "Algorithm", experience: Experience) -> None:
+    """Stores the steps of a rollout [T, B, ...] in the replay buffer of `algorithm`, which is made at the first call."""
+    if algorithm._replay_buffer is None:
+        make_replay_buffer(algorithm, index_distributions(experience, 0))
+    assert algorithm._replay_buffer is not None
+    algorithm._replay_buffer.add_rollout(_stored(algorithm, experience), experience.env_id[0])
+
+
 def _stored(algorithm: "Algorithm", experience: Experience) -> Experience:
     """What the replay buffer keeps of a step: tensors only, and of the state what training needs."""
     return experience._replace(

@@ -118,12 +118,9 @@ class Rollout:
     def _collect_quickly_for_replay(self, actor: QuickActor, length: int) -> Experience:
         algorithm = self._algorithm[0]
         experience = collect_quickly(algorithm, actor, self.env, self._bounds, length, False, False)
-        # A replay buffer learns from the first step it sees what it stores, distributions included.
-        steps = [index_distributions(experience, step) for step in range(length)]
         with timer("store"):
-            for step in steps:
-                algorithm.observe_for_replay(step)
-        return steps[-1]
+            algorithm.observe_rollout_for_replay(experience)
+        return index_distributions(experience, -1)
 
     def peek(self) -> Experience:
         """What `collect_for_replay` would store next, [B, ...]; nothing is kept of it."""

@@ -44,18 +44,25 @@ class BatchCheck:
             ValueError: naming the path at which structure, shape or dtype are wrong.
             TypeError: if something is not a tensor.
         """
+        return self.check_leaves(self.flatten(batch), size)
+
+    def flatten(self, batch: Nest) -> list[Any]:
+        """The leaves of a batch that has the structure of the spec."""
         try:
-            leaves: list[Any] = self._structure.flatten_up_to(batch)
+            return self._structure.flatten_up_to(batch)
         except ValueError:
             nest.assert_same_structure(self._data_spec, batch)
             raise
+
+    def check_leaves(self, leaves: list[Any], size: int) -> list[Tensor]:
+        """What `check` does, once the batch is flattened."""
         guard = self._guards.get(size)
         if guard is not None and guard.check(*leaves):
             return leaves
         is_as_stored = self._is_cpu
         for index, (leaf, spec) in enumerate(zip(leaves, self._specs, strict=True)):
             if not isinstance(leaf, Tensor) or leaf.shape != (size, *spec.shape) or leaf.dtype is not spec.dtype:
-                self._refuse(batch, size)
+                self._refuse(self._structure.unflatten(leaves), size)
             if not (self._is_cpu and leaf.is_cpu and leaf.is_contiguous()):
                 is_as_stored = False
                 leaves[index] = leaf.detach().to(self._device).contiguous()

@@ -233,6 +233,21 @@ class RingBuffer:
 
     enqueue = add_batch
 
+    def add_rollout(self, rollout: Nest, env_ids: Tensor | None = None) -> None:
+        """Adds T steps to each of B environments, as T calls of `add_batch` do.
+
+        Args:
+            rollout: nest of tensors [T, B, ...] that match `data_spec`.
+            env_ids: int64 [B], distinct; None if B is all of them.
+        """
+        ids = self._all_env_ids if env_ids is None else self._check_env_ids(env_ids)
+        leaves, num = self._batches.flatten(rollout), ids.shape[0]
+        with self._lock:
+            for step in range(len(leaves[0])):
+                self._add(self._batches.check_leaves([leaf[step] for leaf in leaves], num), ids, num)
+            if self._num_waiting or self._allow_multiprocess:
+                self._changed.notify_all()
+
     @torch.no_grad()
     def dequeue(self, env_ids: Tensor | None = None, n: int = 1, blocking: bool = False) -> Nest | None:
         """Removes the `n` oldest steps of each of B environments and returns them.
