@@ -112,6 +112,10 @@ class CompiledUpdate:
             parameter.grad = gradient
         return graph.losses.unflatten(outputs[:split])
 
+    def __reduce__(self) -> Any:
+        """A copy of the algorithm, in this process or another, compiles for itself."""
+        return _nothing, ()
+
     def _try_to_compile(self, batch: Experience, weights: Tensor | None) -> _Graph | None:
         name = self._algorithm[0].name
         started = time.perf_counter()
@@ -127,6 +131,10 @@ class CompiledUpdate:
             return graph
         logger.warning("the update of %s is not compiled: %s", name, self._refusal)
         return None
+
+
+def _nothing() -> None:
+    return None
 
 
 def _refusal(algorithm: "Algorithm") -> str | None:

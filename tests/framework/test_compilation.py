@@ -1,5 +1,6 @@
 """Compiled updates: the recorded graph gives the gradients of the eager update, and refuses what it would freeze."""
 
+import copy
 import logging
 import math
 from collections.abc import Iterator
@@ -143,6 +144,38 @@ def test_training_with_compilation_follows_the_same_path(make_trainer: Any, tmp_
                     trainer.algorithm.train_iter()
             parameters.append(torch.cat([p.detach().flatten() for p in trainer.algorithm.parameters()]))
     torch.testing.assert_close(parameters[0], parameters[1], rtol=1e-3, atol=1e-4)
+
+
+def _check_that_recording_draws_nothing(trainer: Trainer, batch: Any) -> None:
+    algorithm = trainer.algorithm
+    compiled = compilation.CompiledUpdate(algorithm, lambda batch, _: learning._losses(algorithm, batch, None))
+    state = torch.random.get_rng_state()
+    assert compiled._try_to_compile(batch, None) is not None
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_recording_draws_no_random_numbers(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a run that is resumed, and compiles anew, draws the same ones as a run that was not."""
+    trainer = make_trainer("sac_pendulum")
+    with trainer.run, summary.record_if(lambda: False):
+        _check_that_recording_draws_nothing(trainer, _batches(trainer, 1, monkeypatch)[0])
+
+
+@pytest.mark.slow
+def test_compiling_draws_no_random_numbers(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer("sac_pendulum")
+    with trainer.run, summary.record_if(lambda: False):
+        _check_that_recording_draws_nothing(trainer, _batches(trainer, 1, monkeypatch)[0])
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_copies_of_a_compiled_algorithm_compile_for_themselves(make_trainer: Any) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    with trainer.run, summary.record_if(lambda: False):
+        trainer.algorithm.train_iter()
+    assert trainer.algorithm._compiled_update is not None
+    assert copy.copy(trainer.algorithm._compiled_update) is None
 
 
 @pytest.mark.usefixtures("not_optimized")
