@@ -88,6 +88,8 @@ class Rollout:
         is_vector = isinstance(env.observation_spec, TensorSpec) and env.observation_spec.dtype == torch.float32
         if not is_raw or not is_vector or not nest.is_empty(algorithm.rollout_state_spec):
             return None
+        if self.transform_state is None:
+            self.transform_state = algorithm.initial_transform_state(env.batch_size)
         return algorithm.quick_actor()
 
     def collect_for_replay(self, length: int, with_grad: bool) -> Experience | None:
