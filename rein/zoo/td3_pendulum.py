@@ -19,7 +19,7 @@ config(
     num_env_steps=20_000,
     replay_buffer_length=5_000,
     mini_batch_size=128,
-    num_updates_per_train_iter=2,
+    num_updates_per_train_iter=4,
     num_eval_environments=20,
     summarize_first_interval=False,
     compile=True,
