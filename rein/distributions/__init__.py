@@ -82,7 +82,7 @@ __all__ = [
     "rsample_action_distribution",
     "sample_action_distribution",
     "stack_distributions",
+    "standard_gumbel",
     "sum_over_nest",
     "to_distribution_param_spec",
-    "standard_gumbel",
 ]
