@@ -1,4 +1,8 @@
-"""DDPG with hindsight replay on reaching points, rewarded at the goal only."""
+"""DDPG with hindsight replay on reaching points, rewarded at the goal only.
+
+Goals of radius 0.02 are met by chance in 1.4 % of random episodes. With the radius of 0.1 that the world has by default it is
+11 %, from which plain replay learns too: 100 % success after 50k steps (one seed).
+"""
 
 from functools import partial
 
@@ -18,7 +22,13 @@ ENTRY = {
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/ddpg.py")
 
-config("create_environment", env_name="rein/Reach-v0", num_parallel_environments=4, backend="sync")
+config(
+    "create_environment",
+    env_name="rein/Reach-v0",
+    num_parallel_environments=4,
+    backend="sync",
+    env_kwargs={"tolerance": 0.02},
+)
 config(
     "DdpgAlgorithm",
     actor_network_ctor=partial(ActorNetwork, fc_layer_params=(64, 64), preprocessing_combiner=NestConcat()),
@@ -31,7 +41,7 @@ config(
     target_update_tau=0.05,
 )
 config("OneStepTDLoss", gamma=0.95)
-config("l2_dist_close_reward_fn", threshold=0.1)
+config("l2_dist_close_reward_fn", threshold=0.02)
 config(
     "TrainerConfig",
     data_transformer_ctor=HindsightExperienceTransformer,
