@@ -2,7 +2,7 @@
 
 from rein.config import config, import_config
 from rein.envs.wrappers import ClipAction
-from rein.transforms import ObservationNormalizer, RewardNormalizer
+from rein.transforms import ObservationNormalizer, RewardScaling
 
 ENTRY = {
     "algorithm": "PPOAlgorithm",
@@ -17,11 +17,11 @@ import_config("parts/gaussian_policy.py")
 
 config("create_environment", env_name="Hopper-v5", num_parallel_environments=8, wrappers=(ClipAction,))
 config("ObservationNormalizer", clipping=10.0)
-config("RewardNormalizer", clip_value=10.0)
+config("RewardScaling", scale=0.02)
 config("PPOLoss", gamma=0.99, td_lambda=0.95)
 config(
     "TrainerConfig",
-    data_transformer_ctor=(ObservationNormalizer, RewardNormalizer),
+    data_transformer_ctor=(ObservationNormalizer, RewardScaling),
     num_env_steps=1_000_000,
     unroll_length=256,
     mini_batch_size=64,
