@@ -66,6 +66,11 @@ def verify(
                     del running[seed]
                     if process.returncode != 0:
                         raise RuntimeError(f"training seed {seed} of {entry.name} failed: see {_log(work, seed)}")
+                    if RunDirectory.open(_path(work, seed)).record()["status"] != "finished":
+                        raise RuntimeError(
+                            f"training seed {seed} of {entry.name} was stopped before its end; `rein verify {entry.name}` "
+                            "again goes on from its checkpoint"
+                        )
             if time.monotonic() > deadline:
                 raise BudgetExceededError(
                     f"the time for {entry.name} is over; `rein verify {entry.name}` again goes on from its checkpoints"
