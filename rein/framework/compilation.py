@@ -60,6 +60,8 @@ class _Graph(NamedTuple):
     """Parameters and buffers, the first inputs."""
     parameters: list[Tensor]
     """Those that have a gradient."""
+    without_gradient: list[Tensor]
+    """Those that this form of update leaves alone."""
     losses: Any
     """Structure of the losses."""
 
@@ -110,6 +112,8 @@ class CompiledUpdate:
         split = len(outputs) - len(graph.parameters)
         for parameter, gradient in zip(graph.parameters, outputs[split:], strict=True):
             parameter.grad = gradient
+        for parameter in graph.without_gradient:
+            parameter.grad = None  # One of another form of update may still be there.
         return graph.losses.unflatten(outputs[:split])
 
     def __reduce__(self) -> Any:
@@ -188,7 +192,14 @@ def _compile(algorithm: "Algorithm", losses: Losses, batch: Experience, weights:
     with _outside_of_any_run():
         graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
     run = compile_graph(graph, inputs, options=_OPTIONS)
-    return _Graph(run, list(slots.values()), [parameters[name] for name in with_gradient], loss_structure[0])
+    rest = [name for name in trained if name not in with_gradient]
+    return _Graph(
+        run,
+        list(slots.values()),
+        [parameters[name] for name in with_gradient],
+        [parameters[name] for name in rest],
+        loss_structure[0],
+    )
 
 
 def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:

@@ -45,9 +45,14 @@ def update_with_gradient(
         optimizer.zero_grad(set_to_none=True)
     if isinstance(loss_info.loss, Tensor) and loss_info.loss.requires_grad:
         torch.autograd.backward(weight * loss_info.loss)
+    return loss_info, _step_all(algorithm, optimizers)
+
+
+def _step_all(algorithm: "Algorithm", optimizers: list[Any]) -> list[tuple[str, Parameter]]:
+    """Steps the optimizers; the names and parameters that they handle."""
     for optimizer in optimizers:
         _step(optimizer)
-    return loss_info, _Updated(algorithm, optimizers)
+    return _Updated(algorithm, optimizers)
 
 
 def _step(optimizer: Any) -> None:
@@ -61,10 +66,7 @@ def _step(optimizer: Any) -> None:
 def apply_gradients(algorithm: "Algorithm", loss_info: LossInfo) -> tuple[LossInfo, list[tuple[str, Parameter]]]:
     """What `update_with_gradient` does once losses are averaged and gradients are there."""
     _check_finite(algorithm.name, loss_info)
-    optimizers = algorithm.optimizers()
-    for optimizer in optimizers:
-        _step(optimizer)
-    return loss_info, _Updated(algorithm, optimizers)
+    return loss_info, _step_all(algorithm, algorithm.optimizers())
 
 
 def in_mixed_precision(config: TrainerConfig | None, compute: Callable[[], Nest]) -> Nest:

@@ -130,6 +130,24 @@ def test_td3_has_a_graph_for_each_form_of_its_update(make_trainer: Any) -> None:
 
 
 @pytest.mark.usefixtures("not_optimized")
+def test_td3_moves_its_actor_at_every_second_compiled_update_only(make_trainer: Any) -> None:
+    trainer = make_trainer("td3_pendulum", "TrainerConfig.compile=True", "TrainerConfig.num_updates_per_train_iter=1")
+    algorithm = trainer.algorithm
+    moved = []
+    with trainer.run, summary.record_if(lambda: False):
+        while algorithm._num_updates.get() < 6:
+            before, count = (
+                [p.detach().clone() for p in algorithm._actor_network.parameters()],
+                algorithm._num_updates.get(),
+            )
+            algorithm.train_iter()
+            if algorithm._num_updates.get() > count:
+                after = algorithm._actor_network.parameters()
+                moved.append(any(not torch.equal(a, b) for a, b in zip(before, after, strict=True)))
+    assert moved == [False, True] * 3
+
+
+@pytest.mark.usefixtures("not_optimized")
 def test_training_with_compilation_follows_the_same_path(make_trainer: Any, tmp_path: Path) -> None:
     parameters = []
     for compile_updates in (False, True):
