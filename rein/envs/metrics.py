@@ -62,6 +62,8 @@ class EpisodeMetrics:
         self._running: NDArray[np.float64] | None = None
         self._is_whole = np.zeros(0, np.bool_)
         self._finished: NDArray[np.float64] | None = None
+        # Asked for far more often than episodes end.
+        self._averages: dict[str, float] | None = None
         self._clock = time.perf_counter()
         self._clock_steps = 0
 
@@ -137,10 +139,11 @@ class EpisodeMetrics:
         Names: `AverageReturn` (`AverageReturn/<i>` for each dimension of a vector reward), `AverageEpisodeLength`,
         `AverageEnvInfo/<name>`.
         """
-        rows = self._window_rows()
-        if not len(rows):
-            return {}
-        return dict(zip(self._column_names(), rows.mean(axis=0).tolist(), strict=True))
+        if self._averages is None:
+            rows = self._window_rows()
+            means = zip(self._column_names(), rows.mean(axis=0).tolist(), strict=True) if len(rows) else ()
+            self._averages = dict(means)
+        return dict(self._averages)
 
     @property
     def returns(self) -> Tensor:
@@ -163,6 +166,7 @@ class EpisodeMetrics:
     def clear(self) -> None:
         """Empties the window; episodes in progress, counts and time go on."""
         self._whole_episodes = 0
+        self._averages = None
 
     def forget_running_episodes(self) -> None:
         """Drops episodes in progress, for environments that were restarted or changed in number."""
@@ -199,7 +203,7 @@ class EpisodeMetrics:
         self._running = running if running.size else None
         self._is_whole = state["is_whole"].numpy().copy()
         self._finished = finished if finished.size else None
-        self._info_names = None
+        self._info_names = self._averages = None
         self._clock, self._clock_steps = time.perf_counter(), self.environment_steps
 
     def _prepare(self, step_type: NDArray[Any], reward: NDArray[Any], env_info: Any) -> NDArray[np.float64]:
@@ -233,6 +237,7 @@ class EpisodeMetrics:
         if self._finished is None or self._finished.shape[1] != columns:
             self._finished = np.zeros((self.window, columns))
             self._whole_episodes = 0
+            self._averages = None
         return self._running
 
     def _add_info(self, running: NDArray[np.float64], start: int, env_info: Any) -> None:
@@ -269,6 +274,7 @@ class EpisodeMetrics:
         slots = (self._whole_episodes + np.arange(len(rows))) % self.window
         self._finished[slots] = rows
         self._whole_episodes += len(rows)
+        self._averages = None
 
     def _window_rows(self) -> NDArray[np.float64]:
         """Returns the [n, columns] rows of the window, oldest first."""

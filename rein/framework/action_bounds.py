@@ -31,6 +31,8 @@ class ActionBounds:
 
     def clip(self, action: Nest) -> Nest:
         """Actions [B, ...], detached, none out of bounds."""
+        if not self._is_needed and isinstance(action, Tensor):
+            return action.detach()
         if not self._is_needed:
             return nest.map_structure(Tensor.detach, action)
         leaves = [

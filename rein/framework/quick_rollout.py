@@ -76,7 +76,8 @@ def collect_quickly(
     timers.add("env", env_seconds, length)
     timers.add("act", clock() - started - env_seconds, length)
     time_step, taken = record.time_steps(), torch.from_numpy(np.stack(actions))
-    algorithm.observe_rollout_for_metrics(nest.map_structure(lambda tensor: tensor[:length], time_step))
+    acted_on = nest.map_structure(lambda tensor: tensor[:length], time_step) if with_bootstrap else time_step
+    algorithm.observe_rollout_for_metrics(acted_on)
     with torch.set_grad_enabled(with_grad), timers.timer("act"):
         inputs, action_of = nest.map_structure(lambda tensor: tensor.flatten(0, 1), (time_step, taken))
         config = algorithm._config if with_grad else None

@@ -36,6 +36,7 @@ class Rollout:
         self.transform_state: Nest = None
         self._bounds = ActionBounds(env.action_spec)
         self._fraction = 0.0
+        self._found_actor: tuple[QuickActor | None] | None = None
 
     def next_length(self, unroll_length: float) -> int:
         """Whole steps to take now, so that on average `unroll_length` are taken."""
@@ -82,6 +83,11 @@ class Rollout:
 
     def _quick_actor(self) -> QuickActor | None:
         """What picks the actions in the place of `rollout_step`, where nothing else depends on each step."""
+        if self._found_actor is None:
+            self._found_actor = (self._find_quick_actor(),)
+        return self._found_actor[0]
+
+    def _find_quick_actor(self) -> QuickActor | None:
         algorithm, env = self._algorithm[0], self.env
         transformer = algorithm._config.data_transformer if algorithm._config is not None else None
         is_raw = transformer is None or isinstance(transformer, IdentityDataTransformer)

@@ -60,9 +60,15 @@ class HostLayers:
         self._layers = layers
         self.output_size: int = layers[-1].output_size
         self._arrays: list[tuple[Array, Array | None, Callable[[Array], object]]] = []
+        self._addresses: list[int] = []
 
     def refresh(self) -> None:
         """Looks for the weights anew; needed only if they are elsewhere now, not if their values changed."""
+        parameters = [tensor for layer in self._layers for tensor in layer._parameters.values() if tensor is not None]
+        addresses = [tensor.data_ptr() for tensor in parameters]
+        if addresses == self._addresses:
+            return
+        self._addresses = addresses
         self._arrays = [(_weight(layer), _array(layer.bias), _ACTIVATIONS[layer.activation]) for layer in self._layers]
 
     def __call__(self, x: Array) -> Array:
@@ -160,10 +166,10 @@ class HostGreedyPolicy:
         """What is added to the values at `shape` observations, [*shape, n]: zeros, or infinity for a random action."""
         self._layers.refresh()
         choices = self._layers.output_size
-        noise = torch.zeros(*shape, choices)
-        is_random = torch.rand(*shape, 1) < self._epsilon()
-        noise.scatter_(-1, torch.randint(choices, (*shape, 1)), torch.where(is_random, torch.inf, 0.0))
-        return noise.numpy()
+        uniform = torch.rand(2, *shape, 1).numpy()
+        is_chosen = (uniform[0] * choices).astype(np.int64) == np.arange(choices)
+        is_random = uniform[1] < self._epsilon()
+        return np.where(is_chosen & is_random, np.float32(np.inf), np.float32(0.0))
 
     def act(self, observation: Array, noise: Array) -> Array:
         """Actions [B] at observations [B, n], with noise [B, ...] of `draw_noise`."""

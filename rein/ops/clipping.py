@@ -28,8 +28,8 @@ def global_norm(tensors: Iterable[Tensor | None]) -> Tensor:
 def clip_by_global_norm_(tensors: Iterable[Tensor | None], max_norm: float, error_if_nonfinite: bool = False) -> Tensor:
     """Shrinks all tensors by one factor, in place, so that their joint norm is at most `max_norm`.
 
-    Pascanu et al. (2013), "On the difficulty of training recurrent neural networks", section 3.2. No number leaves the
-    device, so nothing waits for a GPU.
+    Pascanu et al. (2013), "On the difficulty of training recurrent neural networks", section 3.2. No number leaves a
+    GPU, so nothing waits for it.
 
     Args:
         tensors: of any shapes on one device; None is skipped.
@@ -44,7 +44,8 @@ def clip_by_global_norm_(tensors: Iterable[Tensor | None], max_norm: float, erro
     norm = global_norm(present)
     if error_if_nonfinite and not bool(torch.isfinite(norm)):
         raise ValueError(f"the global norm of {len(present)} tensors is {norm.item()}")
-    if present:
+    # On the host the number is at hand: most gradients are short enough, and stay as they are.
+    if present and not (norm.is_cpu and norm.item() <= max_norm):
         factor = (max_norm / norm.clamp(min=_TINY)).clamp(max=1.0)
         torch._foreach_mul_(present, factor)
     return norm

@@ -202,6 +202,10 @@ class ReplayBuffer(RingBuffer):
 
     # -- adding -------------------------------------------------------------------------------------------------------
 
+    @property
+    def _adds_rows_only(self) -> bool:
+        return not self._stacks and self._episodes is None and self._priorities is None
+
     def _add(self, leaves: Sequence[Tensor], env_ids: Tensor, num: int) -> None:
         if self._stacks:
             leaves = list(leaves)

@@ -242,9 +242,14 @@ class RingBuffer:
         """
         ids = self._all_env_ids if env_ids is None else self._check_env_ids(env_ids)
         leaves, num = self._batches.flatten(rollout), ids.shape[0]
+        length = len(leaves[0])
         with self._lock:
-            for step in range(len(leaves[0])):
-                self._add(self._batches.check_leaves([leaf[step] for leaf in leaves], num), ids, num)
+            if self._adds_rows_only and self._storage.is_compiled:
+                rows = self._batches.check_leaves([leaf.flatten(0, 1) for leaf in leaves], length * num)
+                self._storage.write(rows, ids.expand(length, num).flatten(), length * num)
+            else:
+                for step in range(length):
+                    self._add(self._batches.check_leaves([leaf[step] for leaf in leaves], num), ids, num)
             if self._num_waiting or self._allow_multiprocess:
                 self._changed.notify_all()
 
@@ -332,6 +337,11 @@ class RingBuffer:
             self._load_extras(state, rows)
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    @property
+    def _adds_rows_only(self) -> bool:
+        """Whether `_add` does nothing but write rows."""
+        return True
 
     def _add(self, leaves: Sequence[Tensor], env_ids: Tensor, num: int) -> None:
         self._storage.write(leaves, env_ids, num)

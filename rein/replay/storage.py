@@ -82,6 +82,11 @@ class RowStorage:
         """Bytes that the rows take when all are written."""
         return sum(rows.numel() for rows in self.rows)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether rows are copied by compiled loops; they take the steps of `write` one after the other."""
+        return self._loops is not None
+
     def view(self, index: int) -> Tensor:
         """[num_envs, max_length, ...] view of field `index`; writing to it changes what is stored."""
         return self._views[index]
@@ -98,7 +103,7 @@ class RowStorage:
 
         Args:
             batch: one contiguous tensor [B, ...] per field; fewer than fields leave the last fields as they are.
-            env_ids: [B], distinct.
+            env_ids: [B], distinct unless `is_compiled`.
             num: B.
         """
         if self._loops is not None:
