@@ -42,9 +42,12 @@ def update_with_gradient(
     loss_info = average(loss_info, valid_masks, weights)
     _check_finite(algorithm.name, loss_info)
     for optimizer in optimizers:
-        optimizer.zero_grad(set_to_none=True)
+        # `zero_grad` of torch costs ten times as much, for its profiler and its compiler.
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
     if isinstance(loss_info.loss, Tensor) and loss_info.loss.requires_grad:
-        torch.autograd.backward(weight * loss_info.loss)
+        torch.autograd.backward(loss_info.loss if weight == 1.0 else weight * loss_info.loss)
     return loss_info, _step_all(algorithm, optimizers)
 
 

@@ -1,7 +1,6 @@
-"""DQN on CartPole-v1: many updates after each long rollout."""
+"""DQN on CartPole-v1: the lower of two critics, targets that follow slowly, and steps that become smaller."""
 
 from rein.config import config, import_config, pre_config
-from rein.ops import element_wise_squared_loss
 
 ENTRY = {
     "algorithm": "DqnAlgorithm",
@@ -11,19 +10,27 @@ ENTRY = {
     "reference": "500 at 50k steps (RL Baselines3 Zoo)",
 }
 
-pre_config({"learning_rate": 2.3e-3, "exploration_fraction": 0.16, "final_epsilon": 0.04})
+pre_config(
+    {
+        "learning_rate": 1e-3,
+        "final_learning_rate": 0.0,
+        "hidden_layers": (128, 128),
+        "exploration_fraction": 0.16,
+        "final_epsilon": 0.04,
+    }
+)
 import_config("bases/dqn.py")
 
 config("create_environment", env_name="CartPole-v1")
-config("DqnAlgorithm", target_update_period=10)
-config("OneStepTDLoss", td_error_loss_fn=element_wise_squared_loss)
+config("DqnAlgorithm", num_critic_replicas=2, target_update_tau=0.01, target_update_period=1)
+config("OneStepTDLoss", gamma=0.98)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
-    replay_buffer_length=100_000,
-    unroll_length=256,
-    num_updates_per_train_iter=128,
-    mini_batch_size=64,
-    summary_interval=20,
+    replay_buffer_length=50_000,
+    unroll_length=16,
+    num_updates_per_train_iter=16,
     num_eval_environments=20,
+    summarize_first_interval=False,
+    compile=True,
 )
