@@ -14,11 +14,14 @@ pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
 import_config("bases/taac.py")
 
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
+config("TaacAlgorithmBase", target_update_tau=0.01)
 config(
     "TrainerConfig",
     num_env_steps=100_000,
     replay_buffer_length=50_000,
+    initial_collect_steps=10_000,
     mini_batch_size=64,
+    num_updates_per_train_iter=2,
     num_eval_environments=10,
     summarize_first_interval=False,
     compile=True,
