@@ -163,25 +163,21 @@ class HostGreedyPolicy:
         self._epsilon = epsilon
 
     def draw_noise(self, *shape: int) -> Array:
-        """What is added to the values at `shape` observations, [*shape, n]: zeros, or infinity for a random action."""
+        """Random actions to take at `shape` observations, int64; -1 where the best is to be taken."""
         self._layers.refresh()
-        choices = self._layers.output_size
-        uniform = torch.rand(2, *shape, 1).numpy()
-        is_chosen = (uniform[0] * choices).astype(np.int64) == np.arange(choices)
-        is_random = uniform[1] < self._epsilon()
-        return np.where(is_chosen & is_random, np.float32(np.inf), np.float32(0.0))
+        uniform = torch.rand(2, *shape).numpy()
+        action = (uniform[0] * self._layers.output_size).astype(np.int64)
+        action[uniform[1] >= self._epsilon()] = -1
+        return action
 
     def act(self, observation: Array, noise: Array) -> Array:
-        """Actions [B] at observations [B, n], with noise [B, ...] of `draw_noise`."""
-        if noise.max(-1).min() == np.inf:
+        """Actions [B] at observations [B, n], with noise [B] of `draw_noise`."""
+        if noise.min() >= 0:
             # All are random: nobody asks what the network thinks.
-            random_choice: Array = noise.argmax(-1)
-            return random_choice
+            return noise
         values = self._layers(observation)
         values = values[0] if len(values) == 1 else values.min(0)
-        values += noise
-        choice: Array = values.argmax(-1)
-        return choice
+        return np.where(noise < 0, values.argmax(-1), noise)
 
 
 def _is_plain(layer: Any) -> bool:
