@@ -1,6 +1,10 @@
-"""DQN on CartPole-v1: the lower of two critics, targets that follow slowly, and steps that become smaller."""
+"""DQN on CartPole-v1: returns of four steps, the lower of two critics, and steps that become smaller."""
 
+from functools import partial
+
+from rein.algorithms.losses import TDLoss
 from rein.config import config, import_config, pre_config
+from rein.ops import element_wise_huber_loss
 
 ENTRY = {
     "algorithm": "DqnAlgorithm",
@@ -22,13 +26,21 @@ pre_config(
 import_config("bases/dqn.py")
 
 config("create_environment", env_name="CartPole-v1")
-config("DqnAlgorithm", num_critic_replicas=2, target_update_tau=0.01, target_update_period=1)
-config("OneStepTDLoss", gamma=0.98)
+config(
+    "DqnAlgorithm",
+    num_critic_replicas=2,
+    critic_loss_ctor=partial(TDLoss, td_lambda=1.0),
+    target_update_tau=0.02,
+    target_update_period=1,
+    one_transition=False,
+)
+config("TDLoss", gamma=0.99, td_error_loss_fn=element_wise_huber_loss)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
     replay_buffer_length=50_000,
     unroll_length=16,
+    mini_batch_length=5,
     num_updates_per_train_iter=16,
     num_eval_environments=20,
     summarize_first_interval=False,
