@@ -31,10 +31,9 @@ class ActionBounds:
 
     def clip(self, action: Nest) -> Nest:
         """Actions [B, ...], detached, none out of bounds."""
-        if not self._is_needed and isinstance(action, Tensor):
-            return action.detach()
         if not self._is_needed:
-            return nest.map_structure(Tensor.detach, action)
+            # Most actions are one tensor, and the environment waits for it at every step.
+            return action.detach() if isinstance(action, Tensor) else nest.map_structure(Tensor.detach, action)
         leaves = [
             leaf.detach() if limit is None else leaf.detach().clamp(*(bound.to(leaf.device) for bound in limit))
             for leaf, limit in zip(nest.flatten(action), self._limits, strict=True)

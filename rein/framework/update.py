@@ -37,18 +37,20 @@ def update_with_gradient(
     weights = importance_weights(algorithm._config, batch_info)
     config = algorithm._config
     if config is not None and config.summarize_gradient_noise_scale and summary.should_record_summaries():
-        params = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-        summarize_gradient_noise(algorithm.name, loss_info.loss, valid_masks, params)
+        summarize_gradient_noise(algorithm.name, loss_info.loss, valid_masks, _parameters(optimizers))
     loss_info = average(loss_info, valid_masks, weights)
     _check_finite(algorithm.name, loss_info)
-    for optimizer in optimizers:
-        # `zero_grad` of torch costs ten times as much, for its profiler and its compiler.
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                parameter.grad = None
+    # `zero_grad` of torch costs ten times as much, for its profiler and its compiler.
+    for parameter in _parameters(optimizers):
+        parameter.grad = None
     if isinstance(loss_info.loss, Tensor) and loss_info.loss.requires_grad:
         torch.autograd.backward(loss_info.loss if weight == 1.0 else weight * loss_info.loss)
     return loss_info, _step_all(algorithm, optimizers)
+
+
+def _parameters(optimizers: list[Any]) -> list[Parameter]:
+    """All parameters that the optimizers handle."""
+    return [parameter for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _step_all(algorithm: "Algorithm", optimizers: list[Any]) -> list[tuple[str, Parameter]]:
@@ -97,7 +99,7 @@ class _Updated(list[tuple[str, Parameter]]):
             algorithm, optimizers = self._source
             self._source = None
             names = {param: name for name, param in algorithm.named_parameters()}
-            self.extend((names.get(p, "?"), p) for o in optimizers for g in o.param_groups for p in g["params"])
+            self.extend((names.get(parameter, "?"), parameter) for parameter in _parameters(optimizers))
         return super().__iter__()
 
 

@@ -244,7 +244,8 @@ class RingBuffer:
         leaves, num = self._batches.flatten(rollout), ids.shape[0]
         length = len(leaves[0])
         with self._lock:
-            if self._adds_rows_only and self._storage.is_compiled:
+            is_even = all(leaf.shape[:2] == (length, num) for leaf in leaves)
+            if is_even and self._adds_rows_only and self._storage.is_compiled:
                 rows = self._batches.check_leaves([leaf.flatten(0, 1) for leaf in leaves], length * num)
                 self._storage.write(rows, ids.expand(length, num).flatten(), length * num)
             else:
