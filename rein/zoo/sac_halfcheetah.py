@@ -1,4 +1,4 @@
-"""SAC on HalfCheetah-v5, with the settings that Stable-Baselines3 has by default."""
+"""SAC on HalfCheetah-v5, with the settings that Stable-Baselines3 has by default, on minibatches of 128."""
 
 from rein.config import config, import_config
 
@@ -18,6 +18,7 @@ config(
     num_env_steps=200_000,
     replay_buffer_length=200_000,
     initial_collect_steps=100,
+    mini_batch_size=128,
     summarize_first_interval=False,
     compile=True,
 )
