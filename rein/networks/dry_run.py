@@ -1,4 +1,4 @@
-"""Find out what a network returns by calling it once on zeros, leaving no trace."""
+"""Find out what a network returns by calling it once on values near zero, leaving no trace."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from rein import nest
 from rein.distributions.base import Distribution
 from rein.distributions.params import DistributionSpec, extract_spec
 from rein.nest import Nest
+from rein.specs import BoundedTensorSpec
 
 _BATCH_SIZE = 2
 
@@ -53,12 +54,16 @@ def find_specs(network: nn.Module, input_spec: Nest, state_spec: Nest | None) ->
     """
     device = device_of(network)
 
-    def zeros(spec: Any) -> Tensor:
-        return torch.zeros(_BATCH_SIZE, *spec.shape, dtype=spec.dtype, device=device)
+    def nearest_to_zero(spec: Any) -> Tensor:
+        value = torch.zeros(_BATCH_SIZE, *spec.shape, dtype=spec.dtype, device=device)
+        if isinstance(spec, BoundedTensorSpec):  # an embedding of the whole numbers from 3 has no row for 0
+            low, high = (torch.tensor(bound, device=device) for bound in (spec.minimum, spec.maximum))
+            value = value.clamp(low, high).to(spec.dtype)
+        return value
 
     with undisturbed(network):
-        state = () if state_spec is None else nest.map_structure(zeros, state_spec)
-        output, state = network(nest.map_structure(zeros, input_spec), state)
+        state = () if state_spec is None else nest.map_structure(nearest_to_zero, state_spec)
+        output, state = network(nest.map_structure(nearest_to_zero, input_spec), state)
     return extract_spec(output), extract_spec(state)
 
 

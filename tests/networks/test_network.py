@@ -14,6 +14,7 @@ from torch import nn
 from rein import nest
 from rein.data_structures import StepType
 from rein.networks import (
+    EmbeddingPreprocessor,
     EncodingNetwork,
     LSTMEncodingNetwork,
     NaiveParallelNetwork,
@@ -26,7 +27,7 @@ from rein.networks import (
     reset_state_at_first,
 )
 from rein.networks.input_check import InputCheck
-from rein.specs import TensorSpec
+from rein.specs import BoundedTensorSpec, TensorSpec
 
 VECTOR = TensorSpec((3,))
 
@@ -376,3 +377,13 @@ def test_preprocessor_may_cover_a_part_of_the_nest():
     assert output.shape == (2, 4)
     output.sum().backward()
     assert b.grad is None
+
+
+@pytest.mark.parametrize(("lowest", "highest"), [(3, 5), (-5, -3), (-1, 1)])
+def test_embedding_of_whole_numbers_that_do_not_start_at_zero(lowest, highest):
+    spec = BoundedTensorSpec((), torch.int64, minimum=lowest, maximum=highest)
+    network = EncodingNetwork(spec, input_preprocessors=EmbeddingPreprocessor(spec, 4), fc_layer_params=(2,))
+    assert network.output_spec == TensorSpec((2,))
+    values = torch.arange(lowest, highest + 1)
+    rows = network(values)[0]
+    assert torch.unique(rows, dim=0).shape[0] == 3
