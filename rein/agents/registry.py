@@ -116,7 +116,8 @@ def find_part(name: str) -> RegisteredPart:
     found = [component for component in _installed_parts() if component.name == name]
     if not found:
         known = [part.name for part in list_parts()]
-        raise PartError(f"there is no part {name!r}.{did_you_mean(name, known) or ' `rein list parts` shows them.'}")
+        hint = " `rein list parts` shows them; an RL algorithm goes with `--algorithm`, not among the parts."
+        raise PartError(f"there is no part {name!r}.{did_you_mean(name, known) or hint}")
     if len(found) > 1:
         packages = " and ".join(component.package for component in found)
         raise PartError(f"part {name!r} is brought by {packages}: uninstall one of them")

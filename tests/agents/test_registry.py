@@ -61,6 +61,7 @@ def test_texts_name_parts_and_set_parameters(text: str, arguments: dict[str, obj
     ("text", "message"),
     [
         ("rdn", "there is no part 'rdn'. Did you mean 'rnd'?"),
+        ("ppo", "`--algorithm`"),
         ("xyzzy", "`rein list parts` shows them"),
         ("rnd(coeff=1)", "has no parameter 'coeff'. Did you mean 'coef'? Its parameters: coef=0.1, hidden_layers="),
         ("rnd=abc", "coef is 'abc': give a number"),
