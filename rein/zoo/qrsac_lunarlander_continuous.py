@@ -1,6 +1,12 @@
-"""QRSAC on LunarLanderContinuous-v3."""
+"""QRSAC on LunarLanderContinuous-v3: returns of up to four steps, and steps that become smaller."""
 
+from functools import partial
+
+from rein.algorithms.losses import TDQRLoss
 from rein.config import config, import_config, pre_config
+from rein.optimizers import Adam
+from rein.runtime import LinearScheduler
+from rein.transforms import RewardScaling
 
 ENTRY = {
     "algorithm": "QrsacAlgorithm",
@@ -13,14 +19,25 @@ ENTRY = {
 pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
 import_config("bases/qrsac.py")
 
+decay = LinearScheduler("percent", ((0.0, 7e-4), (0.5, 7e-4), (1.0, 0.0)))
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
-config("QrsacAlgorithm", target_update_tau=0.01)
+config(
+    "QrsacAlgorithm",
+    use_entropy_reward=False,
+    critic_loss_ctor=partial(TDQRLoss, num_quantiles=25, gamma=0.99, td_lambda=1.0),
+    target_update_tau=0.01,
+    actor_optimizer=Adam(lr=decay),
+    critic_optimizer=Adam(lr=decay),
+    one_transition=False,
+)
 config(
     "TrainerConfig",
+    data_transformer_ctor=partial(RewardScaling, 0.1),
     num_env_steps=100_000,
     replay_buffer_length=50_000,
-    initial_collect_steps=10_000,
-    mini_batch_size=128,
+    initial_collect_steps=5_000,
+    mini_batch_length=5,
+    mini_batch_size=40,
     num_updates_per_train_iter=2,
     num_eval_environments=10,
     summarize_first_interval=False,
