@@ -1,5 +1,10 @@
 """SAC on HalfCheetah-v5, with the settings that Stable-Baselines3 has by default, on minibatches of 128."""
 
+import math
+from functools import partial
+
+from torch import nn
+
 from rein.config import config, import_config
 
 ENTRY = {
@@ -9,10 +14,16 @@ ENTRY = {
     "reference": "Stable-Baselines3 with the same settings and seeds on the same machine",
 }
 
-import_config("bases/sac.py")
+sac = import_config("bases/sac.py")
 
+initializer = partial(nn.init.kaiming_uniform_, a=math.sqrt(5.0))
 config("create_environment", env_name="HalfCheetah-v5")
-config("SacAlgorithm", target_entropy=-6.0)
+config(
+    "SacAlgorithm",
+    actor_network_cls=partial(sac.actor_network, kernel_initializer=initializer),
+    critic_network_cls=partial(sac.critic_network, kernel_initializer=initializer),
+    target_entropy=-6.0,
+)
 config(
     "TrainerConfig",
     num_env_steps=200_000,
