@@ -19,11 +19,12 @@ ENTRY = {
 pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
 import_config("bases/qrsac.py")
 
-decay = LinearScheduler("percent", ((0.0, 7e-4), (0.5, 7e-4), (1.0, 0.0)))
+decay = LinearScheduler("percent", ((0.0, 7e-4), (0.7, 7e-4), (1.0, 0.0)))
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
 config(
     "QrsacAlgorithm",
     use_entropy_reward=False,
+    target_entropy=-1.0,
     critic_loss_ctor=partial(TDQRLoss, num_quantiles=25, gamma=0.99, td_lambda=1.0),
     target_update_tau=0.01,
     actor_optimizer=Adam(lr=decay),
