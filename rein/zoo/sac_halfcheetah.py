@@ -14,16 +14,13 @@ ENTRY = {
     "reference": "Stable-Baselines3 with the same settings and seeds on the same machine",
 }
 
-sac = import_config("bases/sac.py")
+import_config("bases/sac.py")
 
 initializer = partial(nn.init.kaiming_uniform_, a=math.sqrt(5.0))
 config("create_environment", env_name="HalfCheetah-v5")
-config(
-    "SacAlgorithm",
-    actor_network_cls=partial(sac.actor_network, kernel_initializer=initializer),
-    critic_network_cls=partial(sac.critic_network, kernel_initializer=initializer),
-    target_entropy=-6.0,
-)
+config("SacAlgorithm", target_entropy=-6.0)
+config("ActorDistributionNetwork", kernel_initializer=initializer)
+config("CriticNetwork", kernel_initializer=initializer)
 config(
     "TrainerConfig",
     num_env_steps=200_000,

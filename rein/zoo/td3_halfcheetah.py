@@ -6,7 +6,6 @@ from functools import partial
 from torch import nn
 
 from rein.config import config, import_config, pre_config
-from rein.networks import ActorNetwork, CriticNetwork
 
 ENTRY = {
     "algorithm": "Td3Algorithm",
@@ -17,15 +16,12 @@ ENTRY = {
 }
 
 pre_config({"random_steps": 10_000})
-td3 = import_config("bases/td3.py")
+import_config("bases/td3.py")
 
 initializer = partial(nn.init.kaiming_uniform_, a=math.sqrt(5.0))
 config("create_environment", env_name="HalfCheetah-v5")
-config(
-    "Td3Algorithm",
-    actor_network_ctor=partial(ActorNetwork, fc_layer_params=td3.hidden_layers, kernel_initializer=initializer),
-    critic_network_ctor=partial(CriticNetwork, joint_fc_layer_params=td3.hidden_layers, kernel_initializer=initializer),
-)
+config("ActorNetwork", kernel_initializer=initializer)
+config("CriticNetwork", kernel_initializer=initializer)
 config(
     "TrainerConfig",
     num_env_steps=100_000,

@@ -382,8 +382,8 @@ def test_preprocessor_may_cover_a_part_of_the_nest():
 @pytest.mark.parametrize(("lowest", "highest"), [(3, 5), (-5, -3), (-1, 1)])
 def test_embedding_of_whole_numbers_that_do_not_start_at_zero(lowest, highest):
     spec = BoundedTensorSpec((), torch.int64, minimum=lowest, maximum=highest)
-    network = EncodingNetwork(spec, input_preprocessors=EmbeddingPreprocessor(spec, 4), fc_layer_params=(2,))
+    embedding = EmbeddingPreprocessor(spec, 4)
+    network = EncodingNetwork(spec, input_preprocessors=embedding, fc_layer_params=(2,))
     assert network.output_spec == TensorSpec((2,))
-    values = torch.arange(lowest, highest + 1)
-    rows = network(values)[0]
+    rows = embedding(torch.arange(lowest, highest + 1))[0]
     assert torch.unique(rows, dim=0).shape[0] == 3
