@@ -340,6 +340,19 @@ def test_a_checkpoint_gives_the_same_state_and_action(case: Case, tmp_path: Path
     assert all(torch.equal(a, b) for a, b in zip(*actions, strict=True))
 
 
+def test_the_parameters_come_from_the_checkpoint_that_it_is_given(case: Case, tmp_path: Path) -> None:
+    first = build(case)
+    train(first, 3)
+    Checkpointer(tmp_path / "checkpoints").save(3, {"alg": dict(first.state_dict())})
+    checkpoint = f"alg@{tmp_path}/checkpoints/ckpt-3"
+    given = case._replace(arguments=lambda: {**case.arguments(), "checkpoint": checkpoint})
+    second = build(given, seed=1)
+    assert same_state(dict(first.named_parameters()), dict(second.named_parameters()))
+    second.preload_checkpoints()
+    assert second.pre_loaded
+    assert not same_state(dict(first.named_parameters()), dict(second.named_parameters()))
+
+
 def test_summaries_can_be_written_at_every_update(case: Case, tmp_path: Path) -> None:
     settings = dict(debug_summaries=True, summarize_grads_and_vars=True, summarize_action_distributions=True)
     algorithm = build(case, **settings)

@@ -1,14 +1,17 @@
 """What OAC changes about SAC: the rollout is shifted to where the critics disagree."""
 
+import inspect
 import math
 from functools import partial
 from typing import Any
+from unittest.mock import sentinel
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from rein.algorithms.off_policy import OacAlgorithm
+from rein.algorithms.losses import OneStepTDQRLoss
+from rein.algorithms.off_policy import OacAlgorithm, QrsacAlgorithm, SacAlgorithm
 from rein.data_structures import restart
 from rein.networks import (
     ActorDistributionNetwork,
@@ -135,3 +138,31 @@ def test_bad_input_is_refused() -> None:
     beta = make(projection=BetaProjectionNetwork)
     with pytest.raises(TypeError, match="normal distributions"):
         beta.rollout_step(time_step(), zero_state(beta.rollout_state_spec, 5))
+
+
+@pytest.mark.parametrize("relative", [OacAlgorithm, QrsacAlgorithm])
+def test_what_is_not_its_own_goes_to_sac_under_the_same_name(relative: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class EndOfTestError(Exception):
+        """Ends the construction."""
+
+    received: dict[str, Any] = {}
+
+    def record(self: Any, *args: Any, **kwargs: Any) -> None:
+        received.update(inspect.signature(unchanged).bind(self, *args, **kwargs).arguments)
+        raise EndOfTestError
+
+    names = inspect.signature(relative).parameters.keys() & inspect.signature(SacAlgorithm).parameters.keys()
+    real = {
+        "action_spec": ACTION,
+        "reward_spec": TensorSpec(()),
+        "num_critic_replicas": 3,
+        "critic_network_cls": None,
+        "critic_loss_ctor": OneStepTDQRLoss,
+    }
+    given = {name: getattr(sentinel, name) for name in names} | real
+    unchanged = SacAlgorithm.__init__
+    monkeypatch.setattr(SacAlgorithm, "__init__", record)
+    with pytest.raises(EndOfTestError):
+        relative(**given)
+    assert len(names) > 20
+    assert {name: received[name] for name in names} == given
