@@ -1,4 +1,4 @@
-"""TD3 on HalfCheetah-v5, with the small initial weights of the authors' code."""
+"""TD3 on HalfCheetah-v5, with the small initial weights of the authors' code and two updates of half their minibatch."""
 
 import math
 from functools import partial
@@ -27,6 +27,8 @@ config(
     num_env_steps=100_000,
     replay_buffer_length=100_000,
     initial_collect_steps=10_000,
+    mini_batch_size=128,
+    num_updates_per_train_iter=2,
     summarize_first_interval=False,
     compile=True,
 )
