@@ -5,7 +5,7 @@ steps as environments give them (row t is what the environment said at step t). 
 conventions exactly.
 """
 
-from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, global_norm
+from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
 from rein.ops.entropy import (
     categorical_entropy,
     continuous_target_entropy,
@@ -73,6 +73,7 @@ __all__ = [
     "clip_by_norm_",
     "clip_by_value_",
     "clipped_double_q_target",
+    "clipped_exp",
     "clipped_surrogate",
     "conditional_value_at_risk",
     "continuous_target_entropy",

@@ -1,4 +1,4 @@
-"""Bounding gradients and other lists of tensors."""
+"""Bounding gradients, other lists of tensors, and exponents."""
 
 from __future__ import annotations
 
@@ -97,3 +97,17 @@ def _norms(tensors: list[Tensor]) -> Tensor:
 def _check_bound(name: str, bound: float) -> None:
     if not bound > 0.0:
         raise ValueError(f"{name} must be positive, got {bound}")
+
+
+def clipped_exp(value: Tensor, value_min: float = -20.0, value_max: float = 2.0) -> Tensor:
+    """Gives exp of a value within bounds, for instance a standard deviation that neither vanishes nor explodes.
+
+    Args:
+        value: [...] exponents; those outside the bounds get no gradient.
+        value_min: smallest exponent.
+        value_max: largest exponent.
+
+    Returns:
+        [...] positive numbers.
+    """
+    return value.clamp(value_min, value_max).exp()

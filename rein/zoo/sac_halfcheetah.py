@@ -6,6 +6,7 @@ from functools import partial
 from torch import nn
 
 from rein.config import config, import_config
+from rein.ops import clipped_exp
 
 ENTRY = {
     "algorithm": "SacAlgorithm",
@@ -21,6 +22,12 @@ config("create_environment", env_name="HalfCheetah-v5")
 config("SacAlgorithm", target_entropy=-6.0)
 config("ActorDistributionNetwork", kernel_initializer=initializer)
 config("CriticNetwork", kernel_initializer=initializer)
+config(
+    "NormalProjectionNetwork",
+    std_transform=clipped_exp,
+    std_bias_initializer_value=0.0,
+    projection_output_init_gain=1.0 / math.sqrt(3.0),
+)
 config(
     "TrainerConfig",
     num_env_steps=200_000,
