@@ -87,6 +87,15 @@ def test_clip_of_nothing_and_of_zeros():
     assert torch.equal(zeros, torch.zeros(3))
 
 
+def test_the_exponent_is_bounded():
+    value = torch.tensor([-21.0, -1.0, 0.0, 3.0], requires_grad=True)
+    result = ops.clipped_exp(value, -20.0, 2.0)
+    torch.testing.assert_close(result, torch.tensor([-20.0, -1.0, 0.0, 2.0]).exp())
+    result.sum().backward()
+    assert value.grad is not None
+    torch.testing.assert_close(value.grad, torch.tensor([0.0, 0.36787944, 1.0, 0.0]))
+
+
 def test_norm_of_half_precision_does_not_overflow():
     assert ops.global_norm([torch.full((100,), 6e4, dtype=torch.float16)]).item() == pytest.approx(6e5, rel=1e-3)
 
