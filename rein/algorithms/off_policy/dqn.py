@@ -25,7 +25,7 @@ from torch import Tensor
 
 from rein.algorithms.losses import OneStepTDQRLoss, TDQRLoss
 from rein.algorithms.off_policy.critics import sequence_priority
-from rein.algorithms.off_policy.one_transition import of_first_steps
+from rein.algorithms.off_policy.one_transition import check_length, of_first_steps
 from rein.algorithms.off_policy.sac import SacAlgorithm
 from rein.algorithms.off_policy.sac_heads import Choose, Policy
 from rein.algorithms.off_policy.sac_structures import (
@@ -197,7 +197,7 @@ class DqnAlgorithm(SacAlgorithm):
     def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SacInfo) -> SacInfo:
         """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses."""
         length = inputs.step_type.shape[1]
-        self._check_length(length)
+        check_length(self._one_transition, length, self._name)
         before_last, after_first = range(length - 1), range(1, length)
         q, _ = self._q(self._critic_networks, merge_steps(inputs.observation, before_last), ())
         critics = select_action_value(q, merge_steps(rollout_info.action, before_last))

@@ -30,10 +30,15 @@ def check_one_transition(one_transition: bool, config: Any | None, train_state_s
         raise ValueError(f"{name}: one_transition needs mini_batch_length=2, got {config.mini_batch_length}")
 
 
-def policy_steps(one_transition: bool, length: int, name: str) -> range:
-    """The steps of sequences of `length` that the policy learns from."""
+def check_length(one_transition: bool, length: int, name: str) -> None:
+    """Raises `ValueError` if `one_transition` is used with sequences of another length than 2."""
     if one_transition and length != 2:
         raise ValueError(f"{name}: one_transition needs sequences of 2 steps, got {length}: set mini_batch_length=2")
+
+
+def policy_steps(one_transition: bool, length: int, name: str) -> range:
+    """The steps of sequences of `length` that the policy learns from."""
+    check_length(one_transition, length, name)
     return range(1) if one_transition else range(length)
 
 

@@ -26,6 +26,12 @@ from torch import Tensor, nn
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.critics import action_gradient_loss, pessimistic, sequence_priority
+from rein.algorithms.off_policy.one_transition import (
+    check_length,
+    check_one_transition,
+    of_first_steps,
+    policy_steps,
+)
 from rein.algorithms.off_policy.sac_heads import (
     ActionHead,
     ActionParts,
@@ -54,7 +60,7 @@ from rein.algorithms.off_policy.sac_structures import (
 )
 from rein.algorithms.off_policy.sequences import merge_steps, put_steps, select_steps
 from rein.config import configurable
-from rein.data_structures import AlgStep, BatchInfo, LossInfo, StepType, TimeStep
+from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
 from rein.distributions import (
     compute_log_probability,
     epsilon_greedy_sample,
@@ -184,12 +190,14 @@ class SacAlgorithm(OffPolicyAlgorithm):
             num_critic_replicas,
         )
         head = make_head(actor, parts, action_spec)
+        state_spec = train_state_spec(head, actor, critics)
+        check_one_transition(one_transition, config, state_spec, name)
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
             reward_spec=reward_spec,
             reward_weights=reward_weights,
-            train_state_spec=train_state_spec(head, actor, critics),
+            train_state_spec=state_spec,
             predict_state_spec=predict_state_spec(head, actor, critics),
             is_eval=critics is None,
             env=env,
@@ -308,14 +316,13 @@ class SacAlgorithm(OffPolicyAlgorithm):
         The critics have no loss at the last step, nothing bootstraps from the first, and some settings mask the policy.
         """
         length = inputs.step_type.shape[1]
-        self._check_length(length)
-        policy_steps, before_last, after_first = self._policy_steps(length), range(length - 1), range(1, length)
-        policy_inputs = merge_steps(inputs, policy_steps)
+        acting, before_last, after_first = self._policy_steps(length), range(length - 1), range(1, length)
+        policy_inputs = merge_steps(inputs, acting)
         policy = self._policy(policy_inputs, SacActionState())
         actor, _ = self._actor_loss(policy_inputs.observation, policy, ())
 
-        can_reuse = self._head.policy_is_critic and policy_steps[0] == 0
-        reused = policy._replace(q=select_steps(policy.q, policy_steps, before_last)) if can_reuse else None
+        can_reuse = self._head.policy_is_critic and acting[0] == 0
+        reused = policy._replace(q=select_steps(policy.q, acting, before_last)) if can_reuse else None
         taken_inputs, taken_action = merge_steps((inputs, rollout_info.action), before_last)
         critics, _ = self._taken_values(taken_inputs, taken_action, (), reused)
 
@@ -325,11 +332,11 @@ class SacAlgorithm(OffPolicyAlgorithm):
                 next_policy = self._policy(next_inputs, SacActionState())
             fresh = next_policy.action, next_policy.distribution
         else:
-            fresh = select_steps((policy.action, policy.distribution), policy_steps, after_first)
+            fresh = select_steps((policy.action, policy.distribution), acting, after_first)
         target_critic, _ = self._target_values(next_inputs, *fresh, ())
 
         put = partial(put_steps, length=length)
-        log_pi = put(policy.log_pi, policy_steps)
+        log_pi = put(policy.log_pi, acting)
         reward, step_type, discount, discounted_return = time_major(
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
         )
@@ -338,18 +345,18 @@ class SacAlgorithm(OffPolicyAlgorithm):
             step_type=step_type,
             discount=discount,
             action_distribution=policy.distribution,
-            actor=put(actor, policy_steps),
+            actor=put(actor, acting),
             critic=SacCriticInfo(put(critics, before_last), put(target_critic, after_first)),
-            alpha=put(self._alpha_loss(policy.log_pi), policy_steps),
+            alpha=put(self._alpha_loss(policy.log_pi), acting),
             log_pi=log_pi + put(next_policy.log_pi, after_first) if self._one_transition else log_pi,
             discounted_return=discounted_return,
         )
 
     def _policy_steps(self, length: int) -> range:
         """The steps that actor and alpha have a loss at."""
-        if self._one_transition:
-            return range(length - 1)
-        return range(1, length) if self._reproduce_locomotion else range(length)
+        if self._reproduce_locomotion:
+            return range(1, length)
+        return policy_steps(self._one_transition, length, self._name)
 
     def _policy(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """Samples a ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
@@ -391,7 +398,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
 
     def calc_loss(self, info: SacInfo) -> LossInfo:
         """The sum of the losses of actor, critics and alpha."""
-        self._check_length(info.step_type.shape[0])
+        check_length(self._one_transition, info.step_type.shape[0], self._name)
         critic = self._critic_loss(info)
         policy = info.actor.loss + info.alpha if isinstance(info.actor.loss, Tensor) else info.alpha
         if self._reproduce_locomotion:
@@ -401,11 +408,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
         priority = sequence_priority(critic, info.step_type) if self._calculate_priority else ()
         loss = LossInfo(loss=policy + critic, extra=extra, priority=priority)
         self._summarize_alpha()
-        if not self._one_transition:
-            return loss
-        is_valid = info.step_type[0] != StepType.LAST
-        first = partial(nest.map_structure, lambda row: row[0] * is_valid)
-        return loss._replace(loss=first(loss.loss), extra=first(loss.extra))
+        return of_first_steps(loss, info.step_type) if self._one_transition else loss
 
     def _critic_loss(self, info: SacInfo) -> Tensor:
         """TD losses [T, B] of all critics together."""
@@ -507,12 +510,6 @@ class SacAlgorithm(OffPolicyAlgorithm):
     def _state_prefixes_to_ignore(self) -> list[str]:
         learning = ["_critic_networks", "_target_critic_networks", "_target_updater", "_critic_losses", "_optimizers"]
         return learning if self._is_eval else []
-
-    def _check_length(self, length: int) -> None:
-        if self._one_transition and length != 2:
-            raise ValueError(
-                f"{self.name}: one_transition needs sequences of 2 steps, got {length}: set mini_batch_length=2"
-            )
 
     def _summarize_alpha(self) -> None:
         if self._debug_summaries and summary.should_record_summaries():

@@ -61,13 +61,8 @@ def check_settings(
         raise ValueError(
             f"{name}: one_transition has policy losses at the first step, reproduce_locomotion everywhere else: choose one"
         )
-    if config is not None and config.mini_batch_length is not None:
-        if config.mini_batch_length < 2:
-            raise ValueError(
-                f"{name}: mini_batch_length is {config.mini_batch_length}: a TD target needs at least 2 steps"
-            )
-        if one_transition and config.mini_batch_length != 2:
-            raise ValueError(f"{name}: one_transition needs mini_batch_length=2, got {config.mini_batch_length}")
+    if config is not None and config.mini_batch_length is not None and config.mini_batch_length < 2:
+        raise ValueError(f"{name}: mini_batch_length is {config.mini_batch_length}: a TD target needs at least 2 steps")
 
 
 def find_target_entropy(name: str, given: TargetEntropies, action_specs: Sequence[Nest]) -> Tensor:
