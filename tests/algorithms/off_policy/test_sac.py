@@ -618,6 +618,7 @@ def test_action_specs_that_it_cannot_handle(action_spec: Any, message: str) -> N
         ({"reward_weights": [1.0, 2.0]}, "reward_weights"),
         ({"one_transition": True, "reproduce_locomotion": True}, "choose one"),
         ({"one_transition": True, "config": settings(mini_batch_length=3)}, "mini_batch_length=2"),
+        ({"one_transition": True, "actor_network_cls": RNN_ACTOR}, "leave out one_transition"),
         ({"config": settings(mini_batch_length=1)}, "at least 2 steps"),
         ({"epsilon_greedy": 1.5}, "epsilon_greedy"),
     ],
