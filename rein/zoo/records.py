@@ -4,8 +4,6 @@ A record is one JSON file per entry under `docs/results/`. It holds what was run
 so that anyone can run it again. `docs/results.md` is made from the records and never edited by hand.
 """
 
-import ast
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
 from rein.training.svg_chart import line_chart, short_number
 from rein.zoo import ZooEntry, tasks
+from rein.zoo.conf_texts import hash_of_texts
 
 Array = NDArray[np.float64]
 RESULTS = Path("docs/results")
@@ -37,22 +36,10 @@ thread each, two seeds side by side, and other work may have run on the machine.
 
 
 def conf_hash(entry: ZooEntry) -> str:
-    """Hash of what a conf and all that it imports do: another hash means that a record is stale.
-
-    Comments, docstrings and `ENTRY` do not count.
-    """
+    """Hash of what a conf and all that it imports do: another hash means that a record is stale."""
     with fresh_configs() as configs:
         configure(entry.path)
-        texts = sorted((Path(path).name, conf.text) for path, conf in configs.conf_files.items())
-    statements = [(name, [ast.dump(node) for node in ast.parse(text).body if _counts(node)]) for name, text in texts]
-    return hashlib.sha256(json.dumps(statements).encode()).hexdigest()[:16]
-
-
-def _counts(node: ast.stmt) -> bool:
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    is_entry = any(isinstance(target, ast.Name) and target.id == "ENTRY" for target in targets)
-    return not is_text and not is_entry
+        return hash_of_texts((Path(path).name, conf.text) for path, conf in configs.conf_files.items())
 
 
 def interquartile_mean(values: Array) -> float:

@@ -10,6 +10,7 @@ import pytest
 
 from rein import zoo
 from rein.zoo import listing
+from rein.zoo.conf_texts import static_conf_hash
 from rein.zoo.records import conf_hash
 
 RECORD = {
@@ -57,7 +58,7 @@ def test_a_checkout_has_its_records() -> None:
 @pytest.mark.parametrize("name", ["ppo_cartpole", "oac_pendulum", "dqn_hindsight_bitflip", "taac_mountaincar"])
 def test_the_hash_is_the_same_without_running_the_conf(name: str) -> None:
     one = zoo.tasks()[name]
-    assert listing.static_conf_hash(one.path) == conf_hash(one)
+    assert static_conf_hash(one.path) == conf_hash(one)
 
 
 def test_listing_imports_nothing_heavy() -> None:
