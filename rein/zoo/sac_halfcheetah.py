@@ -1,11 +1,7 @@
-"""SAC on HalfCheetah-v5, with the settings that Stable-Baselines3 has by default, on minibatches of 128."""
-
-import math
-from functools import partial
-
-from torch import nn
+"""SAC on HalfCheetah-v5, with the settings and initial weights of Stable-Baselines3, on minibatches of 128."""
 
 from rein.config import config, import_config
+from rein.networks.layers import torch_linear_init
 from rein.ops import clipped_exp
 
 ENTRY = {
@@ -17,17 +13,10 @@ ENTRY = {
 
 import_config("bases/sac.py")
 
-initializer = partial(nn.init.kaiming_uniform_, a=math.sqrt(5.0))
 config("create_environment", env_name="HalfCheetah-v5")
 config("SacAlgorithm", target_entropy=-6.0)
-config("ActorDistributionNetwork", kernel_initializer=initializer)
-config("CriticNetwork", kernel_initializer=initializer)
-config(
-    "NormalProjectionNetwork",
-    std_transform=clipped_exp,
-    std_bias_initializer_value=0.0,
-    projection_output_init_gain=1.0 / math.sqrt(3.0),
-)
+config("FC", initializer=torch_linear_init)
+config("NormalProjectionNetwork", std_transform=clipped_exp)
 config(
     "TrainerConfig",
     num_env_steps=200_000,

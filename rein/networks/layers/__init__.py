@@ -10,7 +10,7 @@ from rein.networks.layers.conv import (
 )
 from rein.networks.layers.embedding import Embedding, OneHot, ParallelEmbedding
 from rein.networks.layers.fc import FC, ParallelFC
-from rein.networks.layers.initializers import activation_gain, identity, variance_scaling_init
+from rein.networks.layers.initializers import activation_gain, identity, torch_linear_init, variance_scaling_init
 from rein.networks.layers.layer import (
     Layer,
     NotStackableError,
@@ -94,5 +94,6 @@ __all__ = [
     "identity",
     "reinitialized_copy",
     "stack_layers",
+    "torch_linear_init",
     "variance_scaling_init",
 ]

@@ -1,5 +1,8 @@
 """Fully connected layers, one replica or many."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,6 +33,7 @@ class FC(Layer):
         kernel_initializer: Initializer | None = None,
         kernel_init_gain: float = 1.0,
         bias_init_value: float = 0.0,
+        initializer: Callable[["FC"], Any] | None = None,
     ) -> None:
         """Draws the weights.
 
@@ -44,6 +48,8 @@ class FC(Layer):
                 `variance_scaling_init` for `activation`.
             kernel_init_gain: scales the default initial weights.
             bias_init_value: initial value of each bias.
+            initializer: fills weight and bias of this layer in place, instead of the three before; for all layers of
+                all networks at once: ``config("FC", initializer=torch_linear_init)``.
         """
         check_sizes(type(self).__name__, input_size=input_size, output_size=output_size)
         if use_bn and use_ln:
@@ -55,6 +61,7 @@ class FC(Layer):
         self.kernel_initializer = kernel_initializer
         self.kernel_init_gain = kernel_init_gain
         self.bias_init_value = bias_init_value
+        self.initializer = initializer
         self.weight = nn.Parameter(torch.empty(output_size, input_size))
         self.bias = nn.Parameter(torch.empty(output_size)) if use_bias else None
         self.norm: nn.Module | None = None
@@ -66,6 +73,10 @@ class FC(Layer):
 
     def reset_parameters(self) -> None:
         """Draws new initial weights."""
+        if self.initializer is not None:
+            with torch.no_grad():
+                self.initializer(self)
+            return
         if self.kernel_initializer is None:
             variance_scaling_init(self.weight, gain=self.kernel_init_gain, activation=self.activation)
         else:

@@ -87,3 +87,19 @@ def variance_scaling_init(
         if distribution == "uniform":
             return weight.uniform_(-(3**0.5) * std, 3**0.5 * std)
     raise ValueError(f"distribution is {distribution!r}; choose truncated_normal, normal or uniform")
+
+
+def torch_linear_init(layer: nn.Module) -> None:
+    """Fills weight and bias as `torch.nn.Linear` does, both uniform within ``1 / sqrt(fan_in)`` of zero.
+
+    About 2.4 times smaller than `variance_scaling_init` before a relu. Most other frameworks start from these.
+
+    Args:
+        layer: has `weight` [out, in] and `bias` [out] or None.
+    """
+    weight, bias = layer.weight, layer.bias
+    assert isinstance(weight, Tensor)
+    bound = weight.shape[1] ** -0.5
+    nn.init.uniform_(weight, -bound, bound)
+    if isinstance(bias, Tensor):
+        nn.init.uniform_(bias, -bound, bound)
