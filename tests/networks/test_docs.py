@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from rein.config import fresh_configs
 from rein.specs import TensorSpec
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
@@ -14,7 +15,8 @@ def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict = {}
     for block in blocks[1:]:  # the first shows the form of a call
-        exec(compile(block, str(PAGE), "exec"), names)
+        with fresh_configs():
+            exec(compile(block, str(PAGE), "exec"), names)
     assert names["values"].shape == (8, 2)
     assert names["encoder"].output_spec == TensorSpec((256,))
     recall = names["Recall"](TensorSpec((3,)))

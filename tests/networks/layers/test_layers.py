@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from rein.config import config, fresh_configs
 from rein.networks import layers
 from rein.networks.layers import (
     FC,
@@ -25,6 +26,7 @@ from rein.networks.layers import (
     TransformerBlock,
     activation_gain,
     stack_layers,
+    torch_linear_init,
     variance_scaling_init,
 )
 
@@ -71,6 +73,18 @@ def test_initializer_and_bias_value_are_used():
     assert fc.bias.tolist() == [0.25] * 2
     assert FC(3, 2, use_bias=False).bias is None
     assert FC(3, 2, kernel_init_gain=0.0).weight.abs().sum() == 0
+
+
+def test_all_layers_can_start_from_the_weights_of_torch():
+    torch.manual_seed(0)
+    linear = nn.Linear(400, 300)
+    with fresh_configs():
+        config("FC", initializer=torch_linear_init)
+        fc = FC(400, 300, torch.relu, kernel_initializer=nn.init.ones_, bias_init_value=7.0)
+    for ours, theirs in ((fc.weight, linear.weight), (fc.bias, linear.bias)):
+        assert ours.abs().max().item() <= 1 / 20
+        assert ours.std().item() == pytest.approx(theirs.std().item(), rel=0.1)
+    assert FC(3, 2, use_bias=False, initializer=torch_linear_init).bias is None
 
 
 LAYERS = {
