@@ -48,8 +48,8 @@ class FC(Layer):
                 `variance_scaling_init` for `activation`.
             kernel_init_gain: scales the default initial weights.
             bias_init_value: initial value of each bias.
-            initializer: fills weight and bias of this layer in place, instead of the three before; for all layers of
-                all networks at once: ``config("FC", initializer=torch_linear_init)``.
+            initializer: fills weight and bias of this layer in place, instead of the three before; for all networks at
+                once: ``config("FC", initializer=torch_linear_init)``.
         """
         check_sizes(type(self).__name__, input_size=input_size, output_size=output_size)
         if use_bn and use_ln:

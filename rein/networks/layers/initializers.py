@@ -1,4 +1,4 @@
-"""Initial weights whose layers keep the scale of their input."""
+"""Initial weights: those whose layers keep the scale of their input, and those of torch."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -92,7 +92,7 @@ def variance_scaling_init(
 def torch_linear_init(layer: nn.Module) -> None:
     """Fills weight and bias as `torch.nn.Linear` does, both uniform within ``1 / sqrt(fan_in)`` of zero.
 
-    About 2.4 times smaller than `variance_scaling_init` before a relu. Most other frameworks start from these.
+    About 2.4 times smaller than `variance_scaling_init` before a relu.
 
     Args:
         layer: has `weight` [out, in] and `bias` [out] or None.
