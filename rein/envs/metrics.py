@@ -137,12 +137,12 @@ class EpisodeMetrics:
         """Returns the averages over the window of episodes by name; nothing until a whole episode has ended.
 
         Names: `AverageReturn` (`AverageReturn/<i>` for each dimension of a vector reward), `AverageEpisodeLength`,
-        `AverageEnvInfo/<name>`.
+        `AverageEnvInfo/<name>`. Right after loading the last ones are missing: their names come with the next step.
         """
         if self._averages is None:
             rows = self._window_rows()
-            means = zip(self._column_names(), rows.mean(axis=0).tolist(), strict=True) if len(rows) else ()
-            self._averages = dict(means)
+            means = rows.mean(axis=0).tolist() if len(rows) else []
+            self._averages = dict(zip(self._column_names(), means, strict=False))
         return dict(self._averages)
 
     @property
@@ -237,7 +237,7 @@ class EpisodeMetrics:
         if self._finished is None or self._finished.shape[1] != columns:
             self._finished = np.zeros((self.window, columns))
             self._whole_episodes = 0
-            self._averages = None
+        self._averages = None
         return self._running
 
     def _add_info(self, running: NDArray[np.float64], start: int, env_info: Any) -> None:

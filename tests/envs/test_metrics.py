@@ -209,6 +209,15 @@ def test_agrees_with_a_naive_loop_also_across_a_resume(seed, batch, dim, begin_w
     assert metrics.environment_steps == resumed.environment_steps
 
 
+def test_averages_right_after_loading_lack_only_the_entries_whose_names_come_with_the_next_step():
+    metrics = feed(EpisodeMetrics(), [step([F], [0], x=[9]), step([L], [2], x=[4])])
+    resumed = EpisodeMetrics()
+    resumed.load_state_dict(metrics.state_dict())
+    assert resumed.averages() == {"AverageReturn": 2.0, "AverageEpisodeLength": 1.0}
+    feed(resumed, [step([F], [0], x=[0])])
+    assert resumed.averages() == {"AverageReturn": 2.0, "AverageEpisodeLength": 1.0, "AverageEnvInfo/x": 4.0}
+
+
 def test_state_is_copied_not_shared():
     metrics = feed(EpisodeMetrics(), [step([F], [0]), step([M], [1])])
     state = metrics.state_dict()

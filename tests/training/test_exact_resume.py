@@ -37,6 +37,7 @@ class Drift(gym.Env[Any, Any]):
 
     observation_space = gym.spaces.Box(-100, 100, (3,), np.float32)
     action_space = gym.spaces.Discrete(2)
+    env_info_space = gym.spaces.Dict({"height": gym.spaces.Box(-100, 100, (), np.float32)})
 
     def __init__(self) -> None:
         self.x = np.zeros(3)
@@ -49,7 +50,8 @@ class Drift(gym.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self.x = self.x + self.np_random.normal(size=3) + (0.5 if action else -0.5)
         chance = self.np_random.random()
-        return self.x.astype(np.float32), float(-np.abs(self.x).sum()), chance < 0.1, chance > 0.95, {}
+        info = {"height": float(self.x[2])}
+        return self.x.astype(np.float32), float(-np.abs(self.x).sum()), chance < 0.1, chance > 0.95, info
 
 
 class QLearning(OffPolicyAlgorithm):
