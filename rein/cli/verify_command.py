@@ -77,8 +77,9 @@ def _line(record: dict[str, Any]) -> str:
     low, high = record["iqm_interval"]
     verdict = "met" if record["met"] else "NOT met"
     bars = {"": record["bar"], "of at most ": record.get("at_most")}
-    bar = " and ".join(f"bar {kind}{value} {verdict}" for kind, value in bars.items() if value is not None) or "no bar"
+    where = " in every seed" if record.get("in_every_seed") else ""
+    found = [f"bar {kind}{value}{where} {verdict}" for kind, value in bars.items() if value is not None]
     return (
-        f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({bar}); "
+        f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({' and '.join(found) or 'no bar'}); "
         f"IQM {record['iqm']:.2f} (95% {low:.2f} to {high:.2f})"
     )

@@ -109,13 +109,14 @@ def _row(record: dict[str, Any]) -> str:
     show = _percent if record.get("measure") == "success_rate" else _number
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
     at_most = record.get("at_most")
+    bar = show(record["bar"]) if at_most is None else f"at most {show(at_most)}"
     cells = [
         record["name"] + stale,
         record["algorithm"],
         record["env"],
         short_number(record["env_steps"]),
         ", ".join(str(seed["seed"]) for seed in record["seeds"]),
-        show(record["bar"]) if at_most is None else f"at most {show(at_most)}",
+        f"{bar} in every seed" if record.get("in_every_seed") else bar,
         f"**{show(record['score'])}**",
         ", ".join(map(show, scores)),
         f"{_number(record['iqm'])} [{_number(record['iqm_interval'][0])}, {_number(record['iqm_interval'][1])}]",

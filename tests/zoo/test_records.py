@@ -102,11 +102,19 @@ def test_success_rates_are_shown_as_percentages_with_upper_bars(tmp_path: Path) 
     assert "| 0 | at most 15 % | **2 %** | 2 % |" in results_page(tmp_path / "results")
 
 
+def test_a_bar_for_every_seed_says_so(tmp_path: Path) -> None:
+    write_record(make_record(bar=90, in_every_seed=True), tmp_path / "results")
+    assert "| 90.0 in every seed |" in results_page(tmp_path / "results")
+
+
 @pytest.mark.parametrize(
     ("facts", "met"),
     [
         ({"bar": 3.0}, False),
         ({"bar": 2.0}, True),
+        ({"bar": 2.0, "in_every_seed": True}, False),
+        ({"bar": 1.0, "in_every_seed": True}, True),
+        ({"at_most": 2.0, "in_every_seed": True}, False),
         ({"measure": "success_rate", "bar": 0.8}, True),
         ({"measure": "success_rate", "bar": 0.9}, False),
         ({"measure": "success_rate", "at_most": 0.8}, True),
