@@ -1,6 +1,11 @@
-"""SAC on LunarLanderContinuous-v3, with the settings that suited it best."""
+"""SAC on LunarLanderContinuous-v3, with the settings of TAAC there."""
+
+from functools import partial
 
 from rein.config import config, import_config, pre_config
+from rein.optimizers import Adam
+from rein.runtime import LinearScheduler
+from rein.transforms import RewardScaling
 
 ENTRY = {
     "algorithm": "SacAlgorithm",
@@ -12,14 +17,22 @@ ENTRY = {
 pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
 import_config("bases/sac.py")
 
+decay = LinearScheduler("percent", ((0.0, 7e-4), (0.7, 7e-4), (1.0, 0.0)))
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
-config("SacAlgorithm", target_update_tau=0.01)
+config(
+    "SacAlgorithm",
+    target_update_tau=0.01,
+    target_entropy=-2.0,
+    actor_optimizer=Adam(lr=decay),
+    critic_optimizer=Adam(lr=decay),
+)
 config(
     "TrainerConfig",
+    data_transformer_ctor=partial(RewardScaling, 0.1),
     num_env_steps=100_000,
     replay_buffer_length=50_000,
-    initial_collect_steps=10_000,
-    mini_batch_size=128,
+    initial_collect_steps=5_000,
+    mini_batch_size=256,
     num_updates_per_train_iter=2,
     num_eval_environments=10,
     summarize_first_interval=False,
