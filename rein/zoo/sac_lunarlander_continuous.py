@@ -1,7 +1,8 @@
-"""SAC on LunarLanderContinuous-v3, with the settings of TAAC there."""
+"""SAC on LunarLanderContinuous-v3: returns of up to four steps, and steps that become smaller."""
 
 from functools import partial
 
+from rein.algorithms.losses import TDLoss
 from rein.config import config, import_config, pre_config
 from rein.optimizers import Adam
 from rein.runtime import LinearScheduler
@@ -21,10 +22,13 @@ decay = LinearScheduler("percent", ((0.0, 7e-4), (0.7, 7e-4), (1.0, 0.0)))
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
 config(
     "SacAlgorithm",
+    use_entropy_reward=False,
+    target_entropy=-1.0,
+    critic_loss_ctor=partial(TDLoss, gamma=0.99, td_lambda=1.0),
     target_update_tau=0.01,
-    target_entropy=-2.0,
     actor_optimizer=Adam(lr=decay),
     critic_optimizer=Adam(lr=decay),
+    one_transition=False,
 )
 config(
     "TrainerConfig",
@@ -32,7 +36,8 @@ config(
     num_env_steps=100_000,
     replay_buffer_length=50_000,
     initial_collect_steps=5_000,
-    mini_batch_size=256,
+    mini_batch_length=5,
+    mini_batch_size=64,
     num_updates_per_train_iter=2,
     num_eval_environments=10,
     summarize_first_interval=False,
