@@ -83,15 +83,19 @@ def resume_run(
         directory: made by `RunDirectory.open`.
         observers: displays.
         supply: values that could not be saved with the run, by name.
+
+    Raises:
+        RunDirectoryError: another process is training it.
     """
     record = directory.record()
+    directory.check_unused()
     install_name_resolver()
     load_saved_config(directory.config, supply)
     trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
     extended = record.get("extended_to")
     if extended:
         trainer.extend(extended)
-    directory.update(status="running")
+    directory.mark_running()
     return trainer
 
 

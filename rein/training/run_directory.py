@@ -12,6 +12,7 @@ report.html       everything above on one page
 
 import json
 import os
+import platform
 import tempfile
 import time
 from collections.abc import Mapping
@@ -117,6 +118,23 @@ class RunDirectory:
     def start(self, **facts: Any) -> None:
         """Writes run.json for a new run: the machine, versions and `facts`."""
         self._write({"status": "running", "started": _now(), **describe_machine(), **facts})
+        self.mark_running()
+
+    def mark_running(self) -> None:
+        """Says in run.json that this process trains the run."""
+        self.update(status="running", process=_process(os.getpid()))
+
+    def check_unused(self) -> None:
+        """Raises `RunDirectoryError` if another process on this machine is training the run."""
+        record = self.record()
+        process = record.get("process")
+        if record.get("status") != "running" or process is None or process["pid"] == os.getpid():
+            return
+        if process == _process(process["pid"]):
+            raise RunDirectoryError(
+                f"{self.path} is being trained by process {process['pid']}: wait for its end, or stop it with "
+                f"`kill {process['pid']}`, upon which it saves"
+            )
 
     def update(self, **facts: Any) -> None:
         """Adds `facts` to run.json, or replaces them; None removes one."""
@@ -160,6 +178,15 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def _process(pid: int) -> dict[str, Any] | None:
+    """What tells a running process from all others that have its number; None if it does not run, or without /proc."""
+    try:
+        start = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+    return {"pid": pid, "start": start, "host": platform.node()}
 
 
 def _now() -> str:

@@ -197,6 +197,25 @@ def test_resume_goes_on_and_a_finished_run_can_be_extended(
     assert data["status"] == "finished"
 
 
+def test_a_run_that_another_process_trains_is_not_resumed(
+    tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    run_json(capsys, "train", *tiny, "--dir", run)
+    directory = RunDirectory.open(run)
+    code = "import sys, rein.training.run_directory as d; d.RunDirectory(sys.argv[1]).mark_running(); print(1); input()"
+    command = [sys.executable, "-c", code, str(run)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        before = directory.record()
+        assert main(["resume", str(run), "--env-steps", "1024"]) == 2
+        assert f"being trained by process {other.pid}: wait for its end" in capsys.readouterr().err
+        assert directory.record() == before
+        other.kill()
+    assert run_json(capsys, "resume", run, "--env-steps", "1024")["status"] == "finished"
+
+
 def test_a_stopped_and_resumed_run_equals_one_that_never_stopped(
     tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
