@@ -27,6 +27,6 @@ config(
     "Agent",
     rl_algorithm_cls=PPOAlgorithm,
     intrinsic_reward_module=curiosity,
-    intrinsic_reward_coef=0.03,
+    intrinsic_reward_coef=0.06,
 )
-config("TrainerConfig", algorithm_ctor=Agent, use_rollout_state=True)
+config("TrainerConfig", algorithm_ctor=Agent, use_rollout_state=True, num_updates_per_train_iter=8)
