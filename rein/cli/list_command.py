@@ -90,9 +90,10 @@ def _zoo(show_all: bool) -> Section:
 
 
 def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    from rein.zoo.bars import bar_text
+
     is_share = entry.get("measure") == "success_rate"
-    bar = "" if entry.get("bar") is None else _score(entry["bar"], is_share)
-    bar = bar or ("" if entry.get("at_most") is None else f"at most {_score(entry['at_most'], is_share)}")
+    bar = bar_text(entry, lambda value: _score(value, is_share))
     name = str(entry["algorithm"]).removesuffix("Algorithm")
     first = (entry["name"], name, entry["env"], f"{entry['env_steps']:,}", bar)
     record = entry["record"]

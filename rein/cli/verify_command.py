@@ -74,12 +74,12 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
 
 def _line(record: dict[str, Any]) -> str:
+    from rein.zoo.bars import bar_text
+
     low, high = record["iqm_interval"]
-    verdict = "met" if record["met"] else "NOT met"
-    bars = {"": record["bar"], "of at most ": record.get("at_most")}
-    where = " in every seed" if record.get("in_every_seed") else ""
-    found = [f"bar {kind}{value}{where} {verdict}" for kind, value in bars.items() if value is not None]
+    text = bar_text(record, str)
+    bar = f"bar {text}: {'met' if record['met'] else 'NOT met'}" if text else "no bar"
     return (
-        f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({' and '.join(found) or 'no bar'}); "
+        f"{record['name']}: {record['score']:.2f} over {len(record['seeds'])} seeds ({bar}); "
         f"IQM {record['iqm']:.2f} (95% {low:.2f} to {high:.2f})"
     )

@@ -117,8 +117,8 @@ class RunDirectory:
 
     def start(self, **facts: Any) -> None:
         """Writes run.json for a new run: the machine, versions and `facts`."""
-        self._write({"status": "running", "started": _now(), **describe_machine(), **facts})
-        self.mark_running()
+        process = _process(os.getpid())
+        self._write({"status": "running", "process": process, "started": _now(), **describe_machine(), **facts})
 
     def mark_running(self) -> None:
         """Says in run.json that this process trains the run."""

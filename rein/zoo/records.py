@@ -18,6 +18,7 @@ from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
 from rein.training.svg_chart import line_chart, short_number
 from rein.zoo import ZooEntry, tasks
+from rein.zoo.bars import bar_text
 from rein.zoo.conf_texts import hash_of_texts
 
 Array = NDArray[np.float64]
@@ -108,15 +109,13 @@ def _row(record: dict[str, Any]) -> str:
     stale = " (stale: the conf has changed)" if entry is None or is_stale(record, entry) else ""
     show = _percent if record.get("measure") == "success_rate" else _number
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
-    at_most = record.get("at_most")
-    bar = show(record["bar"]) if at_most is None else f"at most {show(at_most)}"
     cells = [
         record["name"] + stale,
         record["algorithm"],
         record["env"],
         short_number(record["env_steps"]),
         ", ".join(str(seed["seed"]) for seed in record["seeds"]),
-        f"{bar} in every seed" if record.get("in_every_seed") else bar,
+        bar_text(record, show),
         f"**{show(record['score'])}**",
         ", ".join(map(show, scores)),
         f"{_number(record['iqm'])} [{_number(record['iqm_interval'][0])}, {_number(record['iqm_interval'][1])}]",
@@ -128,14 +127,12 @@ def _row(record: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
+def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.3g} %"
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _curve(record: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
 from rein.training.statistics_of_runs import read_curve
 from rein.zoo import ZooEntry, tasks
+from rein.zoo.bars import is_met
 from rein.zoo.records import conf_hash, interquartile_mean, stratified_interval
 
 _CURVE_POINTS = 60
@@ -123,10 +124,6 @@ def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes:
     returns = [np.array(result.pop("returns"), dtype=np.float64) for result in results]
     returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
     scores = [_measured(entry, result) for result in results]
-    score = float(np.mean(scores))
-    bar, at_most = entry.facts.get("bar"), entry.facts.get("at_most")
-    in_every_seed = bool(entry.facts.get("in_every_seed", False))
-    compared = scores if in_every_seed else [score]
     machine = describe_machine()
     return {
         "name": entry.name,
@@ -134,12 +131,12 @@ def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes:
         "env": entry.env,
         "env_steps": entry.facts["env_steps"],
         "measure": entry.facts.get("measure", "mean_return"),
-        "bar": bar,
-        "at_most": at_most,
-        "in_every_seed": in_every_seed,
+        "bar": entry.facts.get("bar"),
+        "at_most": entry.facts.get("at_most"),
+        "in_every_seed": bool(entry.facts.get("in_every_seed", False)),
         "reference": entry.facts.get("reference"),
-        "score": score,
-        "met": all((bar is None or one >= bar) and (at_most is None or one <= at_most) for one in compared),
+        "score": float(np.mean(scores)),
+        "met": is_met(entry.facts, scores),
         "iqm": interquartile_mean(np.concatenate(returns)),
         "iqm_interval": list(stratified_interval(returns)),
         "episodes": episodes,

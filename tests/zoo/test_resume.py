@@ -20,7 +20,6 @@ NAMES = [
     "mdq_pendulum",
     "mpo_pendulum",
     "oac_pendulum",
-    "ppo_cartpole",
     "qrsac_pendulum",
     "sac_action_repeat_mountaincar",
     "sac_cartpole",
