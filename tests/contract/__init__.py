@@ -1,0 +1,1 @@
+"""What every algorithm promises. Cases live in `cases/`, one file for each family."""

@@ -1,0 +1,72 @@
+"""On-policy algorithms."""
+
+from functools import partial
+from typing import Any
+
+from rein.algorithms.losses import PPOLoss
+from rein.algorithms.on_policy import (
+    ActorCriticAlgorithm,
+    PPGAlgorithm,
+    PPGAuxOptions,
+    PPOAlgorithm,
+    TracAlgorithm,
+)
+from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, ValueRNNNetwork
+from tests.contract.world import FRESH, ROLLOUT, Case, adam, default_optimizer
+
+RECURRENT = {
+    "actor_network_ctor": partial(ActorDistributionRNNNetwork, lstm_hidden_size=8),
+    "value_network_ctor": partial(ValueRNNNetwork, lstm_hidden_size=8),
+}
+STORED = dict(unroll_length=8, mini_batch_size=2, num_updates_per_train_iter=2, clear_replay_buffer=False)
+
+
+def recurrent_a2c() -> dict[str, Any]:
+    return {**default_optimizer(), **RECURRENT}
+
+
+def ppo() -> dict[str, Any]:
+    return {"loss_class": PPOLoss, **default_optimizer()}
+
+
+def recurrent_ppo() -> dict[str, Any]:
+    return {**ppo(), **RECURRENT}
+
+
+def ppg() -> dict[str, Any]:
+    return {
+        "policy_optimizer": adam(),
+        "aux_optimizer": adam(),
+        "aux_options": PPGAuxOptions(interval=2, mini_batch_size=4, num_updates_per_train_iter=1),
+        "encoding_network_ctor": partial(EncodingNetwork, fc_layer_params=(16,)),
+    }
+
+
+def trac() -> dict[str, Any]:
+    return {"ac_algorithm_cls": partial(ActorCriticAlgorithm, **default_optimizer())}
+
+
+def trac_of_ppo() -> dict[str, Any]:
+    return {"ac_algorithm_cls": partial(PPOAlgorithm, **ppo())}
+
+
+CASES = {
+    "a2c_bfloat16": Case(ActorCriticAlgorithm, "mixed", {**ROLLOUT, "enable_amp": True}, recurrent_a2c),
+    "a2c_discrete": Case(ActorCriticAlgorithm, "discrete", ROLLOUT),
+    "a2c_continuous": Case(ActorCriticAlgorithm, "continuous", ROLLOUT),
+    "a2c_recurrent_mixed": Case(ActorCriticAlgorithm, "mixed", ROLLOUT, recurrent_a2c),
+    "a2c_vector_reward": Case(ActorCriticAlgorithm, "discrete", ROLLOUT, reward_dim=2),
+    "ppo_bfloat16": Case(PPOAlgorithm, "mixed", {**FRESH, "enable_amp": True}, recurrent_ppo),
+    "ppo_discrete": Case(PPOAlgorithm, "discrete", FRESH, ppo),
+    "ppo_multi_discrete": Case(PPOAlgorithm, "multi_discrete", FRESH, ppo),
+    "ppo_continuous": Case(PPOAlgorithm, "continuous", FRESH, ppo),
+    "ppo_mixed": Case(PPOAlgorithm, "mixed", FRESH, ppo),
+    "ppo_recurrent": Case(PPOAlgorithm, "discrete", FRESH, recurrent_ppo),
+    "ppo_stored_states": Case(PPOAlgorithm, "mixed", {**FRESH, "use_rollout_state": True}, recurrent_ppo),
+    "ppo_vector_reward": Case(PPOAlgorithm, "continuous", FRESH, ppo, 2),
+    "ppo_from_a_buffer": Case(PPOAlgorithm, "continuous", STORED, ppo),
+    "ppg_discrete": Case(PPGAlgorithm, "discrete", FRESH, ppg),
+    "ppg_mixed": Case(PPGAlgorithm, "mixed", FRESH, ppg),
+    "trac_continuous": Case(TracAlgorithm, "continuous", ROLLOUT, trac),
+    "trac_of_ppo_mixed": Case(TracAlgorithm, "mixed", FRESH, trac_of_ppo),
+}
