@@ -107,7 +107,7 @@ def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
         f"{record['minutes']:.1f}",
         record["date"] or "",
         record["version"],
-        "stale: the conf has changed" if record["is_stale"] else state,
+        "stale: its settings have changed" if record["is_stale"] else state,
     )
 
 

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError("name an entry, or give --all; `rein list zoo` shows the entries")
 
     from rein.zoo import find_task, tasks
-    from rein.zoo.records import is_stale, read_record, results_page, write_record
+    from rein.zoo.records import is_stale, note_texts, read_record, results_page, write_record
     from rein.zoo.verification import BudgetExceededError, verify
 
     results = Path(arguments.results)
@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         lines.append(_line(record))
         print(lines[-1], file=session.stream, flush=True)
     if arguments.page:
+        note_texts(results)
         (results.parent / "results.md").write_text(results_page(results))
     return Outcome({"records": done}, "", exit_code=0 if all(one["met"] for one in done) else 1)
 

@@ -1,4 +1,4 @@
-"""The zoo: one conf per (algorithm, task), and one base per algorithm under `bases/`.
+"""The zoo: one conf per (algorithm, task) in `tasks/`, one base per algorithm in `bases/`, what they share in `parts/`.
 
 A conf describes itself by its docstring and by a literal dict `ENTRY`, both read here without running it:
 
@@ -54,7 +54,7 @@ class UnknownEntryError(ValueError):
 @cache
 def tasks() -> dict[str, ZooEntry]:
     """All tasks by name, such as "ppo_cartpole"."""
-    return _read_folder(_HOME, _REQUIRED_KEYS + _TASK_KEYS)
+    return _read_folder(_HOME / "tasks", _REQUIRED_KEYS + _TASK_KEYS)
 
 
 @cache
@@ -105,12 +105,11 @@ def read_entry(path: Path) -> ZooEntry:
 def _read_folder(folder: Path, required: tuple[str, ...]) -> dict[str, ZooEntry]:
     paths = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
     entries = {path.stem: read_entry(path) for path in paths}
-    described = {name: entry for name, entry in entries.items() if entry.facts}  # The others are parts of confs.
-    for entry in described.values():
+    for entry in entries.values():
         missing = [key for key in required if key not in entry.facts]
         if missing:
             raise ValueError(f"{entry.path}: ENTRY lacks {', '.join(missing)}; it needs {', '.join(required)}")
-    return described
+    return entries
 
 
 def _installed_entry(component: InstalledComponent) -> ZooEntry:

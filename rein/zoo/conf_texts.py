@@ -1,43 +1,38 @@
-"""What confs say, read without running them: their hash tells whether a record is stale."""
+"""What confs say, read without running them: as long as that is unchanged, so are their settings."""
 
 import ast
 import hashlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
-
-def hash_of_texts(texts: Iterable[tuple[str, str]]) -> str:
-    """Hash of what confs do; comments, docstrings and `ENTRY` do not count.
-
-    Args:
-        texts: name and text of each file.
-    """
-    statements = [
-        (name, [ast.dump(node) for node in ast.parse(text).body if _counts(node)]) for name, text in sorted(texts)
-    ]
-    return hashlib.sha256(json.dumps(statements).encode()).hexdigest()[:16]
+_ZOO = Path(__file__).parent
 
 
-def static_conf_hash(path: Path) -> str:
-    """The hash of `rein.zoo.records.conf_hash`, found without running the conf.
+def text_hash(path: Path) -> str:
+    """Hash of what a conf and all that it imports do; comments, docstrings and `ENTRY` do not count, nor where they lie.
 
     Args:
         path: a conf whose `import_config` calls have literal paths.
     """
-    return hash_of_texts((file.name, text) for file, text in _with_imports(path.resolve(), {}).items())
+    texts = _with_imports(path.resolve(), {})
+    statements = [
+        (file.name, [ast.dump(node) for node in tree.body if _counts(node)]) for file, tree in sorted(texts.items())
+    ]
+    return hashlib.sha256(json.dumps(sorted(statements)).encode()).hexdigest()[:16]
 
 
-def _with_imports(path: Path, found: dict[Path, str]) -> dict[Path, str]:
-    """The texts of a conf and of all that it imports."""
+def _with_imports(path: Path, found: dict[Path, ast.Module]) -> dict[Path, ast.Module]:
+    """The syntax of a conf and of all that it imports."""
     if path not in found:
-        found[path] = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(found[path])):
+        found[path] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for node in ast.walk(found[path]):
             if (
                 isinstance(node, ast.Call)
                 and getattr(node.func, "id", getattr(node.func, "attr", "")) == "import_config"
             ):
-                _with_imports((path.parent / ast.literal_eval(node.args[0])).resolve(), found)
+                written = ast.literal_eval(node.args[0])
+                beside = (path.parent / written).resolve()
+                _with_imports(beside if beside.exists() else (_ZOO / written).resolve(), found)
     return found
 
 

@@ -1,7 +1,8 @@
 """Records: the evidence that a zoo entry learns, and the page that shows all of it.
 
 A record is one JSON file per entry under `docs/results/`. It holds what was run, on what, and what came out, seed by seed,
-so that anyone can run it again. `docs/results.md` is made from the records and never edited by hand.
+so that anyone can run it again, and the settings that it rests on. `docs/results.md` is made from the records and never
+edited by hand.
 """
 
 import json
@@ -12,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rein.config import fresh_configs
-from rein.training.launch import configure
 from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
 from rein.training.svg_chart import line_chart, short_number
 from rein.zoo import ZooEntry, tasks
 from rein.zoo.bars import bar_text
-from rein.zoo.conf_texts import hash_of_texts
+from rein.zoo.conf_texts import text_hash
+from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 Array = NDArray[np.float64]
 RESULTS = Path("docs/results")
@@ -36,11 +36,17 @@ thread each, two seeds side by side, and other work may have run on the machine.
 """
 
 
-def conf_hash(entry: ZooEntry) -> str:
-    """Hash of what a conf and all that it imports do: another hash means that a record is stale."""
-    with fresh_configs() as configs:
-        configure(entry.path)
-        return hash_of_texts((Path(path).name, conf.text) for path, conf in configs.conf_files.items())
+def settings_facts(entry: ZooEntry, settings: TrainedSettings) -> dict[str, Any]:
+    """What a record says of the conf that was trained, by which it is found out whether it is stale."""
+    return {"conf_hash": settings.hash, "conf_text": text_hash(entry.path), "settings": settings._asdict()}
+
+
+def changed_settings(record: dict[str, Any], entry: ZooEntry) -> list[str]:
+    """Settings that decide what is trained and have changed since the record was made."""
+    recorded = record.get("settings")
+    if recorded is None:
+        return ["all of them, as the record has none"]
+    return TrainedSettings(**recorded).changes_to(trained_settings(entry.path))
 
 
 def interquartile_mean(values: Array) -> float:
@@ -80,15 +86,24 @@ def write_record(record: dict[str, Any], directory: Path = RESULTS) -> Path:
     """Writes a record and its curve, and brings the page up to date."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{record['name']}.json"
-    write_atomically(path, json.dumps(record, indent=1) + "\n")
+    write_atomically(path, _record_text(record))
     write_atomically(directory / f"{record['name']}.svg", _curve(record))
     write_atomically(directory.parent / "results.md", results_page(directory))
     return path
 
 
 def is_stale(record: dict[str, Any], entry: ZooEntry) -> bool:
-    """Whether the conf has changed since the record was made."""
-    return record["conf_hash"] != conf_hash(entry)
+    """Whether the conf trains something else than when the record was made."""
+    return bool(changed_settings(record, entry))
+
+
+def note_texts(directory: Path = RESULTS) -> None:
+    """Notes in each record that is not stale what its conf says by now, so that lists need not run it to know."""
+    for path in sorted(directory.glob("*.json")):
+        record = json.loads(path.read_text())
+        entry = tasks().get(record["name"])
+        if entry is not None and record.get("conf_text") != text_hash(entry.path) and not is_stale(record, entry):
+            write_atomically(path, _record_text({**record, "conf_text": text_hash(entry.path)}))
 
 
 def results_page(directory: Path = RESULTS) -> str:
@@ -104,9 +119,14 @@ def results_page(directory: Path = RESULTS) -> str:
     return page
 
 
+def _record_text(record: dict[str, Any]) -> str:
+    return json.dumps(record, indent=1) + "\n"
+
+
 def _row(record: dict[str, Any]) -> str:
     entry = tasks().get(record["name"])
-    stale = " (stale: the conf has changed)" if entry is None or is_stale(record, entry) else ""
+    changed = ["the conf"] if entry is None else changed_settings(record, entry)
+    stale = f" (stale: {', '.join(changed)} changed)" if changed else ""
     show = _percent if record.get("measure") == "success_rate" else _number
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
     cells = [

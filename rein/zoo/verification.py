@@ -20,7 +20,8 @@ from rein.training.run_directory import RunDirectory
 from rein.training.statistics_of_runs import read_curve
 from rein.zoo import ZooEntry, tasks
 from rein.zoo.bars import is_met
-from rein.zoo.records import conf_hash, interquartile_mean, stratified_interval
+from rein.zoo.records import interquartile_mean, settings_facts, stratified_interval
+from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 _CURVE_POINTS = 60
 
@@ -50,8 +51,8 @@ def verify(
         say: told what happens.
     """
     deadline = time.monotonic() + budget_seconds
-    hash_before = conf_hash(entry)
-    work = work / entry.name / hash_before
+    settings = trained_settings(entry.path)
+    work = work / entry.name / settings.hash
     waiting = list(seeds)
     running: dict[int, subprocess.Popen[bytes]] = {}
     try:
@@ -80,7 +81,7 @@ def verify(
     finally:
         _stop(running)
     results = [_result(work, seed, episodes) for seed in seeds]
-    return _record(entry, hash_before, results, episodes)
+    return _record(entry, settings, results, episodes)
 
 
 def _train(entry: ZooEntry, seed: int, work: Path) -> "subprocess.Popen[bytes] | None":
@@ -120,7 +121,7 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
     }
 
 
-def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes: int) -> dict[str, Any]:
+def _record(entry: ZooEntry, settings: TrainedSettings, results: list[dict[str, Any]], episodes: int) -> dict[str, Any]:
     returns = [np.array(result.pop("returns"), dtype=np.float64) for result in results]
     returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
     scores = [_measured(entry, result) for result in results]
@@ -141,7 +142,7 @@ def _record(entry: ZooEntry, conf: str, results: list[dict[str, Any]], episodes:
         "iqm_interval": list(stratified_interval(returns)),
         "episodes": episodes,
         "seeds": results,
-        "conf_hash": conf,
+        **settings_facts(entry, settings),
         "version": machine["rein"],
         "commit": machine["commit"],
         "date": time.strftime("%Y-%m-%d"),

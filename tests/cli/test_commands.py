@@ -33,7 +33,7 @@ def test_train_leaves_a_complete_run(finished_run: Path) -> None:
     assert (record["seed"], record["env"], record["algorithm"]) == (1, "CartPole-v1", "PPOAlgorithm")
     assert record["command"].startswith("rein train ppo_cartpole TrainerConfig.num_env_steps=512")
     assert record["env_steps"] >= 512
-    for path in ("config/operative.py", "config/conf/ppo_cartpole.py", "summaries/scalars.jsonl", "report.html"):
+    for path in ("config/operative.py", "config/conf/tasks/ppo_cartpole.py", "summaries/scalars.jsonl", "report.html"):
         assert (finished_run / path).stat().st_size > 0
     assert run.read_evaluations()[-1]["episodes"] == 2
 

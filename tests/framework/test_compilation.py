@@ -48,7 +48,7 @@ def make_trainer(tmp_path: Path) -> Iterator[Any]:
     with fresh_configs():
 
         def make(entry: str, *overrides: str) -> Trainer:
-            configure(Path(rein.zoo.__file__).parent / f"{entry}.py", [*SMALL, *overrides])
+            configure(Path(rein.zoo.__file__).parent / "tasks" / f"{entry}.py", [*SMALL, *overrides])
             return start_run(RunDirectory.create(tmp_path / "run"), "test")
 
         yield make
@@ -153,7 +153,7 @@ def test_training_with_compilation_follows_the_same_path(make_trainer: Any, tmp_
     for compile_updates in (False, True):
         with fresh_configs():
             configure(
-                Path(rein.zoo.__file__).parent / "sac_pendulum.py",
+                Path(rein.zoo.__file__).parent / "tasks" / "sac_pendulum.py",
                 [*SMALL, f"TrainerConfig.compile={compile_updates}", "TrainerConfig.random_seed=3"],
             )
             trainer = start_run(RunDirectory.create(tmp_path / str(compile_updates)), "test")

@@ -22,7 +22,7 @@ from rein.training.run_directory import RunDirectory
 
 def _collect(path: Path, entry: str, *overrides: str) -> tuple[Any, Any]:
     configure(
-        Path(rein.zoo.__file__).parent / f"{entry}.py",
+        Path(rein.zoo.__file__).parent / "tasks" / f"{entry}.py",
         ["TrainerConfig.unroll_length=20", "TrainerConfig.mini_batch_size=8", *overrides],
     )
     trainer = start_run(RunDirectory.create(path), "test")
@@ -60,7 +60,7 @@ def test_infos_belong_to_the_recorded_steps_and_actions(
 
 def test_an_algorithm_with_its_own_rollout_step_is_asked_at_each_step(tmp_path: Path) -> None:
     with fresh_configs():
-        configure(Path(rein.zoo.__file__).parent / "ppo_cartpole.py", [])
+        configure(Path(rein.zoo.__file__).parent / "tasks" / "ppo_cartpole.py", [])
         trainer = start_run(RunDirectory.create(tmp_path / "run"), "test")
 
     class Mine(type(trainer.algorithm)):  # type: ignore[misc]
@@ -98,7 +98,7 @@ def test_metrics_of_many_steps_are_those_of_one_after_the_other(seed: int, dims:
 def test_a_quick_rollout_fills_a_replay_buffer_with_consecutive_steps(tmp_path: Path) -> None:
     with fresh_configs():
         small = ["TrainerConfig.unroll_length=7", "TrainerConfig.initial_collect_steps=1000", "hidden_layers=(32, 32)"]
-        configure(Path(rein.zoo.__file__).parent / "dqn_cartpole.py", small)
+        configure(Path(rein.zoo.__file__).parent / "tasks" / "dqn_cartpole.py", small)
         trainer = start_run(RunDirectory.create(tmp_path / "run"), "test")
         algorithm = trainer.algorithm
         assert algorithm.quick_actor() is not None

@@ -10,8 +10,9 @@ import pytest
 
 from rein import zoo
 from rein.zoo import listing
-from rein.zoo.conf_texts import static_conf_hash
-from rein.zoo.records import conf_hash
+from rein.zoo.conf_texts import text_hash
+from rein.zoo.records import settings_facts
+from rein.zoo.trained_settings import trained_settings
 
 RECORD = {
     "score": 499.0,
@@ -25,9 +26,13 @@ RECORD = {
 @pytest.fixture
 def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(listing, "_HOMES", (tmp_path / "nowhere", tmp_path))
-    current = conf_hash(zoo.tasks()["ppo_cartpole"])
-    (tmp_path / "ppo_cartpole.json").write_text(json.dumps({**RECORD, "conf_hash": current}))
-    (tmp_path / "ppo_acrobot.json").write_text(json.dumps({**RECORD, "conf_hash": current, "met": False}))
+    known = zoo.tasks()
+    settings = trained_settings(known["ppo_cartpole"].path)
+    facts = settings_facts(known["ppo_cartpole"], settings)
+    (tmp_path / "ppo_cartpole.json").write_text(json.dumps({**RECORD, **facts}))
+    (tmp_path / "ppo_acrobot.json").write_text(json.dumps({**RECORD, **facts, "met": False}))
+    facts = settings_facts(known["a2c_cartpole"], trained_settings(known["a2c_cartpole"].path))
+    (tmp_path / "a2c_cartpole.json").write_text(json.dumps({**RECORD, **facts, "conf_text": "of another layout"}))
     return {one["name"]: one for one in listing.list_zoo()}
 
 
@@ -42,6 +47,7 @@ def test_records_stand_beside_their_entries(entry: dict[str, Any]) -> None:
         "is_stale": False,
     }
     assert entry["ppo_acrobot"]["record"]["is_stale"]
+    assert not entry["a2c_cartpole"]["record"]["is_stale"]
     assert entry["sac_pendulum"]["record"] is None
 
 
@@ -55,10 +61,17 @@ def test_a_checkout_has_its_records() -> None:
     assert listing.find_records() == Path(__file__).parents[2] / "docs" / "results"
 
 
-@pytest.mark.parametrize("name", ["ppo_cartpole", "oac_pendulum", "dqn_hindsight_bitflip", "taac_mountaincar"])
-def test_the_hash_is_the_same_without_running_the_conf(name: str) -> None:
-    one = zoo.tasks()[name]
-    assert static_conf_hash(one.path) == conf_hash(one)
+def test_the_text_of_a_conf_has_imports_and_no_comments(tmp_path: Path) -> None:
+    conf, part = tmp_path / "conf.py", tmp_path / "part.py"
+    conf.write_text('import_config("part.py")\n')
+    part.write_text("x = 1\n")
+    plain = text_hash(conf)
+    conf.write_text('"""Says."""\nENTRY = {"bar": 3}\nimport_config("part.py")  # why\n')
+    assert text_hash(conf) == plain
+    part.write_text("x = 2\n")
+    assert text_hash(conf) != plain
+    conf.write_text('import_config("bases/ddqn.py")\n')
+    assert text_hash(conf) != text_hash(part)
 
 
 def test_listing_imports_nothing_heavy() -> None:

@@ -7,16 +7,19 @@ import pytest
 
 from rein.zoo import ZooEntry, read_entry, tasks
 from rein.zoo.records import (
-    conf_hash,
     interquartile_mean,
     is_stale,
+    note_texts,
     read_record,
     results_page,
+    settings_facts,
     stratified_interval,
     write_record,
 )
+from rein.zoo.trained_settings import TrainedSettings, trained_settings
 from rein.zoo.verification import _record, verify
 
+NOTHING = TrainedSettings({}, {})
 CONF = '''"""A tiny run."""
 from rein.config import config, import_config
 
@@ -29,7 +32,7 @@ config("TrainerConfig", num_env_steps=256, unroll_length=16, mini_batch_size=32,
 
 
 def make_entry(folder: Path, bar: float = 1, comment: str = "") -> ZooEntry:
-    base = tasks()["ppo_cartpole"].path.parent / "bases" / "ppo.py"
+    base = tasks()["ppo_cartpole"].path.parents[1] / "bases" / "ppo.py"
     path = folder / "tiny.py"
     path.write_text(CONF % (bar, base) + comment)
     return read_entry(path)
@@ -51,7 +54,7 @@ def make_record(**facts: Any) -> dict[str, Any]:
         "iqm_interval": [499.0, 500.0],
         "episodes": 100,
         "seeds": [seed],
-        "conf_hash": conf_hash(entry),
+        **settings_facts(entry, trained_settings(entry.path)),
         "version": "0.1.0",
     }
     return {**record, **facts}
@@ -72,10 +75,16 @@ def test_the_interval_covers_the_estimate_and_shrinks_with_data() -> None:
     assert narrow[1] - narrow[0] < high - low
 
 
-def test_the_hash_sees_settings_and_not_comments(tmp_path: Path) -> None:
-    plain = conf_hash(make_entry(tmp_path))
-    assert conf_hash(make_entry(tmp_path, bar=2, comment="# why\n")) == plain
-    assert conf_hash(make_entry(tmp_path, comment='config("PPOLoss", gamma=0.5, replace=True)\n')) != plain
+def test_texts_are_noted_where_only_they_have_changed(tmp_path: Path) -> None:
+    write_record(make_record(conf_text="other"), tmp_path)
+    note_texts(tmp_path)
+    assert (read_record("ppo_cartpole", tmp_path) or {})["conf_text"] == make_record()["conf_text"]
+    record = make_record(conf_text="other")
+    record["settings"]["chosen"]["PPOLoss.gamma"] = "0.1"
+    write_record(record, tmp_path)
+    note_texts(tmp_path)
+    assert (read_record("ppo_cartpole", tmp_path) or {})["conf_text"] == "other"
+    assert "stale: PPOLoss.gamma changed" in results_page(tmp_path)
 
 
 def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
@@ -88,9 +97,9 @@ def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
     record = read_record("ppo_cartpole", results)
     assert record is not None
     assert not is_stale(record, tasks()["ppo_cartpole"])
-    write_record(make_record(conf_hash="other", met=False), results)
+    write_record(make_record(settings=None, met=False), results)
     page = results_page(results)
-    assert "stale: the conf has changed" in page
+    assert "stale: all of them" in page
     assert "**no**" in page
     assert read_record("nothing", results) is None
 
@@ -129,16 +138,16 @@ def test_bars_are_compared_with_what_they_are_about(tmp_path: Path, facts: dict[
         {"seed": 0, "mean_return": 1.0, "success_rate": 0.6, "returns": [1.0, 1.0]},
         {"seed": 1, "mean_return": 3.0, "success_rate": 1.0, "returns": [2.0, 4.0]},
     ]
-    assert _record(entry, "", results, 2)["met"] is met
+    assert _record(entry, NOTHING, results, 2)["met"] is met
 
 
 def test_a_success_that_the_environment_does_not_report_is_refused(tmp_path: Path) -> None:
     entry = make_entry(tmp_path)
     result = {"seed": 0, "mean_return": 1.0, "returns": [1.0]}
     with pytest.raises(ValueError, match="no env_info"):
-        _record(entry._replace(facts={**entry.facts, "measure": "success_rate"}), "", [dict(result)], 1)
+        _record(entry._replace(facts={**entry.facts, "measure": "success_rate"}), NOTHING, [dict(result)], 1)
     with pytest.raises(ValueError, match="measure is 'length'"):
-        _record(entry._replace(facts={**entry.facts, "measure": "length"}), "", [dict(result)], 1)
+        _record(entry._replace(facts={**entry.facts, "measure": "length"}), NOTHING, [dict(result)], 1)
 
 
 def test_every_kept_record_belongs_to_an_entry() -> None:

@@ -4,7 +4,7 @@ import torch
 
 from rein.algorithms.losses import ActorCriticLoss
 from rein.algorithms.on_policy import ActorCriticAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.optimizers import RMSprop
 from rein.runtime import LinearScheduler
 
@@ -14,12 +14,13 @@ ENTRY = {
     "reference": "Mnih et al. 2016, arXiv:1602.01783",
 }
 
+import_config("parts/on_policy_run.py")
+
 learning_rate = define_config("learning_rate", 7e-4)
 final_learning_rate = define_config("final_learning_rate", 0.0)
 hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
 
-config("create_environment", num_parallel_environments=8)
 config("ActorDistributionNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config("ValueNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config(
@@ -34,14 +35,4 @@ config(
     ),
 )
 config("ActorCriticLoss", gamma=0.99, td_loss_weight=0.5)
-config(
-    "TrainerConfig",
-    algorithm_ctor=ActorCriticAlgorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
-    unroll_length=5,
-    summary_interval=100,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=ActorCriticAlgorithm, unroll_length=5, summary_interval=100)

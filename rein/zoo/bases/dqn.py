@@ -4,7 +4,7 @@ from functools import partial
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy import DqnAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import QNetwork
 from rein.ops import element_wise_huber_loss
 from rein.optimizers import Adam
@@ -16,13 +16,14 @@ ENTRY = {
     "reference": "Mnih et al. 2013, arXiv:1312.5602; double: van Hasselt et al. 2016, arXiv:1509.06461",
 }
 
+import_config("parts/replay_run.py")
+
 learning_rate = define_config("learning_rate", 1e-3)
 final_learning_rate = define_config("final_learning_rate", learning_rate)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 exploration_fraction = define_config("exploration_fraction", 0.1)
 final_epsilon = define_config("final_epsilon", 0.05)
 
-config("create_environment", num_parallel_environments=1)
 config(
     "DqnAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=hidden_layers),
@@ -39,21 +40,4 @@ config(
     one_transition=True,
 )
 config("OneStepTDLoss", gamma=0.99, td_error_loss_fn=element_wise_huber_loss)
-config(
-    "TrainerConfig",
-    algorithm_ctor=DqnAlgorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
-    unroll_length=4,
-    initial_collect_steps=1000,
-    mini_batch_length=2,
-    mini_batch_size=128,
-    num_updates_per_train_iter=1,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    replay_buffer_length=1_000_000,
-    summary_interval=1000,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=DqnAlgorithm, unroll_length=4, mini_batch_size=128)

@@ -4,7 +4,7 @@ from functools import partial
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy import MpoAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import ActorDistributionNetwork, CriticNetwork, QNetwork, StableNormalProjectionNetwork
 from rein.optimizers import Adam
 
@@ -14,11 +14,12 @@ ENTRY = {
     "reference": "Abdolmaleki et al. 2018, arXiv:1806.06920",
 }
 
+import_config("parts/replay_run.py")
+
 learning_rate = define_config("learning_rate", 1e-3)
 actor_learning_rate = define_config("actor_learning_rate", 5e-4)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
-config("create_environment", num_parallel_environments=1)
 config(
     "StableNormalProjectionNetwork",
     squash_mean=False,
@@ -44,21 +45,4 @@ config(
     critic_optimizer=Adam(lr=learning_rate),
 )
 config("OneStepTDLoss", gamma=0.99)
-config(
-    "TrainerConfig",
-    algorithm_ctor=MpoAlgorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
-    unroll_length=1,
-    initial_collect_steps=1000,
-    mini_batch_length=2,
-    mini_batch_size=64,
-    num_updates_per_train_iter=1,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    replay_buffer_length=1_000_000,
-    summary_interval=1000,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=MpoAlgorithm, mini_batch_size=64)

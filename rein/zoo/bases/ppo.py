@@ -4,7 +4,7 @@ import torch
 
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import PPOAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.optimizers import Adam
 from rein.runtime import LinearScheduler
 
@@ -14,12 +14,13 @@ ENTRY = {
     "reference": "Schulman et al. 2017, arXiv:1707.06347",
 }
 
+import_config("parts/on_policy_run.py")
+
 learning_rate = define_config("learning_rate", 3e-4)
 final_learning_rate = define_config("final_learning_rate", 0.0)
 hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
 
-config("create_environment", num_parallel_environments=8)
 config("ActorDistributionNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config("ValueNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config(
@@ -35,14 +36,9 @@ config("PPOLoss", gamma=0.99, td_lambda=0.95, importance_ratio_clipping=0.2, td_
 config(
     "TrainerConfig",
     algorithm_ctor=PPOAlgorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
     unroll_length=128,
     mini_batch_length=1,
     mini_batch_size=64,
     num_updates_per_train_iter=10,
     summary_interval=5,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
 )

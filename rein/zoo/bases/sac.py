@@ -4,7 +4,7 @@ from functools import partial
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy import SacAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import ActorDistributionNetwork, CriticNetwork, NormalProjectionNetwork, QNetwork
 from rein.optimizers import Adam
 
@@ -14,17 +14,12 @@ ENTRY = {
     "reference": "Haarnoja et al. 2018, arXiv:1812.05905",
 }
 
+import_config("parts/replay_run.py")
+import_config("parts/squashed_policy.py")
+
 learning_rate = define_config("learning_rate", 3e-4)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
-config("create_environment", num_parallel_environments=1)
-config(
-    "NormalProjectionNetwork",
-    squash_mean=False,
-    state_dependent_std=True,
-    scale_distribution=True,
-    std_bias_initializer_value=0.5413,
-)
 actor_network = partial(
     ActorDistributionNetwork, fc_layer_params=hidden_layers, continuous_projection_net_ctor=NormalProjectionNetwork
 )
@@ -42,21 +37,4 @@ config(
     one_transition=True,
 )
 config("OneStepTDLoss", gamma=0.99)
-config(
-    "TrainerConfig",
-    algorithm_ctor=SacAlgorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
-    unroll_length=1,
-    initial_collect_steps=1000,
-    mini_batch_length=2,
-    mini_batch_size=256,
-    num_updates_per_train_iter=1,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    replay_buffer_length=1_000_000,
-    summary_interval=1000,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=SacAlgorithm, mini_batch_size=256)

@@ -4,7 +4,7 @@ from functools import partial
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy import Td3Algorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import ActorNetwork, CriticNetwork
 from rein.optimizers import Adam
 from rein.runtime import StepScheduler
@@ -15,11 +15,12 @@ ENTRY = {
     "reference": "Fujimoto et al. 2018, arXiv:1802.09477",
 }
 
+import_config("parts/replay_run.py")
+
 learning_rate = define_config("learning_rate", 1e-3)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 random_steps = define_config("random_steps", 1000)
 
-config("create_environment", num_parallel_environments=1)
 config(
     "Td3Algorithm",
     actor_network_ctor=partial(ActorNetwork, fc_layer_params=hidden_layers),
@@ -31,21 +32,4 @@ config(
     one_transition=True,
 )
 config("OneStepTDLoss", gamma=0.99)
-config(
-    "TrainerConfig",
-    algorithm_ctor=Td3Algorithm,
-    num_iterations=0,
-    num_env_steps=1_000_000,
-    unroll_length=1,
-    initial_collect_steps=1000,
-    mini_batch_length=2,
-    mini_batch_size=256,
-    num_updates_per_train_iter=1,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    replay_buffer_length=1_000_000,
-    summary_interval=1000,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=Td3Algorithm, mini_batch_size=256)

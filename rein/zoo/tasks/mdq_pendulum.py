@@ -12,6 +12,7 @@ ENTRY = {
 
 pre_config({"hidden_size": 64})
 import_config("bases/mdq.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=5)
 config(
@@ -20,6 +21,4 @@ config(
     replay_buffer_length=10_000,
     mini_batch_size=128,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

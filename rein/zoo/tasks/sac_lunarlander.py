@@ -19,6 +19,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 6e-4, "hidden_layers": (128, 128)})
 sac = import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="LunarLander-v3", num_parallel_environments=4, backend="sync")
 config(
@@ -47,6 +48,4 @@ config(
     mini_batch_size=48,
     num_updates_per_train_iter=16,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

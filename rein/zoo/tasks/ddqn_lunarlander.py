@@ -23,6 +23,7 @@ pre_config(
     }
 )
 import_config("bases/dqn.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="LunarLander-v3")
 config(
@@ -40,6 +41,4 @@ config(
     unroll_length=8,
     num_updates_per_train_iter=8,
     num_eval_environments=10,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -12,6 +12,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
 config(
@@ -21,6 +22,4 @@ config(
     mini_batch_size=128,
     num_updates_per_train_iter=2,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

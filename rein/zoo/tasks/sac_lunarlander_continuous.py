@@ -17,6 +17,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})
 import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 decay = LinearScheduler("percent", ((0.0, 7e-4), (0.7, 7e-4), (1.0, 0.0)))
 config("create_environment", env_name="LunarLanderContinuous-v3", num_parallel_environments=2)
@@ -40,6 +41,4 @@ config(
     mini_batch_size=64,
     num_updates_per_train_iter=2,
     num_eval_environments=10,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -17,6 +17,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 sac = import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="MountainCarContinuous-v0", num_parallel_environments=5)
 config(
@@ -32,6 +33,4 @@ config(
     initial_collect_steps=1000,
     mini_batch_size=128,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -15,6 +15,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})
 sac = import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="CartPole-v1", num_parallel_environments=4)
 config(
@@ -37,6 +38,4 @@ config(
     num_updates_per_train_iter=16,
     mini_batch_size=128,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

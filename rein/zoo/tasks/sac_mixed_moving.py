@@ -15,6 +15,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})
 import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="rein/Moving-v0", num_parallel_environments=8, backend="sync")
 config(
@@ -30,6 +31,4 @@ config(
     num_updates_per_train_iter=4,
     mini_batch_size=128,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

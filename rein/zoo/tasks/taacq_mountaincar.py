@@ -13,6 +13,7 @@ ENTRY = {
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/taacq.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="MountainCarContinuous-v0", num_parallel_environments=5)
 config(
@@ -22,6 +23,4 @@ config(
     initial_collect_steps=5000,
     mini_batch_size=64,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

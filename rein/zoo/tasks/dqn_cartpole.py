@@ -24,6 +24,7 @@ pre_config(
     }
 )
 import_config("bases/dqn.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="CartPole-v1")
 config(
@@ -43,6 +44,4 @@ config(
     mini_batch_length=5,
     num_updates_per_train_iter=16,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -17,6 +17,7 @@ ENTRY = {
 
 pre_config({"random_steps": 10_000})
 import_config("bases/td3.py")
+import_config("parts/compiled_run.py")
 
 initializer = partial(nn.init.kaiming_uniform_, a=math.sqrt(5.0))
 config("create_environment", env_name="HalfCheetah-v5")
@@ -29,6 +30,4 @@ config(
     initial_collect_steps=10_000,
     mini_batch_size=128,
     num_updates_per_train_iter=2,
-    summarize_first_interval=False,
-    compile=True,
 )

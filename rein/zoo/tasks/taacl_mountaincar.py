@@ -18,6 +18,7 @@ ENTRY = {
 
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/taacl.py")
+import_config("parts/compiled_run.py")
 
 decay = LinearScheduler("percent", ((0.0, 1e-3), (0.7, 1e-3), (1.0, 0.0)))
 config("create_environment", env_name="MountainCarContinuous-v0", num_parallel_environments=5)
@@ -36,6 +37,4 @@ config(
     num_updates_per_train_iter=2,
     mini_batch_size=64,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -13,6 +13,7 @@ ENTRY = {
 }
 
 import_config("bases/sac.py")
+import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="HalfCheetah-v5")
 config("SacAlgorithm", target_entropy=-6.0)
@@ -24,6 +25,4 @@ config(
     replay_buffer_length=200_000,
     initial_collect_steps=100,
     mini_batch_size=128,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -21,6 +21,7 @@ ENTRY = {
 
 pre_config({"hidden_layers": (64, 64)})
 import_config("bases/ddpg.py")
+import_config("parts/compiled_run.py")
 
 config(
     "create_environment",
@@ -49,6 +50,4 @@ config(
     replay_buffer_length=12_500,
     mini_batch_size=128,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )

@@ -26,6 +26,7 @@ def equal_bits_reward(achieved_goal: Tensor, goal: Tensor) -> Tensor:
 
 pre_config({"final_epsilon": 0.1})
 import_config("bases/dqn.py")
+import_config("parts/compiled_run.py")
 
 config(
     "create_environment",
@@ -50,6 +51,4 @@ config(
     replay_buffer_length=20_000,
     num_updates_per_train_iter=4,
     num_eval_environments=20,
-    summarize_first_interval=False,
-    compile=True,
 )
