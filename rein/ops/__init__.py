@@ -20,6 +20,7 @@ from rein.ops.importance import (
     importance_ratio,
     prioritized_replay_weights,
     self_normalized_weights,
+    sequence_priority,
 )
 from rein.ops.kernels import (
     gfsf_direction,
@@ -45,6 +46,7 @@ from rein.ops.quantile import (
     quantile_midpoints,
     quantile_variance,
 )
+from rein.ops.replicas import pessimistic, weighted_sum
 from rein.ops.returns import discounted_return, generalized_advantage, lambda_return, n_step_return
 from rein.ops.scan import append_dims, reverse_scan
 from rein.ops.shift import delay, shift
@@ -63,6 +65,7 @@ from rein.ops.trajectories import (
     trajectory_n_step_return,
     trajectory_one_step_return,
 )
+from rein.ops.weights import exp_advantage_weight
 
 __all__ = [
     "VTraceOutput",
@@ -85,6 +88,7 @@ __all__ = [
     "effective_sample_size",
     "element_wise_huber_loss",
     "element_wise_squared_loss",
+    "exp_advantage_weight",
     "expectile_loss",
     "explained_variance",
     "gaussian_entropy",
@@ -100,6 +104,7 @@ __all__ = [
     "min_max_normalize",
     "n_step_return",
     "pairwise_squared_distance",
+    "pessimistic",
     "prioritized_replay_weights",
     "puct_exploration_weight",
     "puct_score",
@@ -112,6 +117,7 @@ __all__ = [
     "retrace_target",
     "reverse_scan",
     "self_normalized_weights",
+    "sequence_priority",
     "shift",
     "soft_maximum",
     "soft_update",
@@ -124,4 +130,5 @@ __all__ = [
     "trajectory_n_step_return",
     "trajectory_one_step_return",
     "vtrace",
+    "weighted_sum",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rein.data_structures import StepType
+
 
 def importance_ratio(log_prob: Tensor, behaviour_log_prob: Tensor, log_prob_clipping: float = 0.0) -> Tensor:
     """Gives the probability of an action under the current policy over that under the one which took it.
@@ -99,3 +101,18 @@ def prioritized_replay_weights(probability: Tensor, size: int | Tensor, beta: fl
     """
     log_weight = -beta * (probability.log() + torch.as_tensor(size).log().to(probability))
     return (log_weight - log_weight.max()).exp()
+
+
+@torch.no_grad()
+def sequence_priority(loss: Tensor, step_type: Tensor) -> Tensor:
+    """Gives sequences priorities by how wrong they are.
+
+    Args:
+        loss: [T, B], not negative.
+        step_type: [T, B]; LAST steps do not count.
+
+    Returns:
+        [B] the root of the mean loss over the steps that count; no gradient flows through it.
+    """
+    valid = (step_type != StepType.LAST).to(loss.dtype)
+    return ((loss * valid).sum(0) / valid.sum(0).clamp_min(1.0)).clamp_min(0.0).sqrt()

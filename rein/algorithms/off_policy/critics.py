@@ -9,10 +9,19 @@ import torch
 from torch import Tensor, nn
 
 from rein import nest
-from rein.data_structures import StepType
 from rein.nest import Nest
 from rein.networks import Network
+from rein.ops import pessimistic, sequence_priority, weighted_sum
 from rein.specs import TensorSpec
+
+__all__ = [
+    "Critics",
+    "action_gradient_loss",
+    "pessimistic",
+    "replicas_td_loss",
+    "sequence_priority",
+    "weighted_sum",
+]
 
 
 class Critics(nn.Module):
@@ -51,26 +60,6 @@ class Critics(nn.Module):
         """Values [B, R] or [B, R, D] of (observation, action), and the new recurrent state."""
         values, state = self.networks(inputs, state)
         return (values.unflatten(1, self._shape) if len(self._shape) > 1 else values), state
-
-
-def pessimistic(values: Tensor, reward_weights: Tensor | None) -> Tensor:
-    """The lowest of the replicas: [B, R] to [B], [B, R, D] to [B, D].
-
-    Args:
-        values: of R replicas.
-        reward_weights: [D]; a dimension with a negative weight takes the highest instead.
-    """
-    if values.shape[1] == 1:
-        return values[:, 0]
-    if reward_weights is None:
-        return values.amin(dim=1)
-    sign = reward_weights.sign()
-    return (values * sign).amin(dim=1) * sign
-
-
-def weighted_sum(values: Tensor, reward_weights: Tensor | None) -> Tensor:
-    """What an actor maximises: [..., D] to [...] for a vector reward, else `values`."""
-    return values if reward_weights is None else values @ reward_weights
 
 
 def action_gradient_loss(value: Tensor, action: Nest, clipping: float | None = None) -> Tensor:
@@ -119,9 +108,3 @@ def _tile(tensor: Any, replicas: int) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     return tensor.unsqueeze(1).expand(-1, replicas, *tensor.shape[1:]).flatten(1, 2)
-
-
-def sequence_priority(loss: Tensor, step_type: Tensor) -> Tensor:
-    """Priority [B] of sequences: the root of the mean loss [T, B] over steps that are not LAST."""
-    valid = (step_type != StepType.LAST).to(loss.dtype)
-    return ((loss.detach() * valid).sum(0) / valid.sum(0).clamp_min(1.0)).clamp_min(0.0).sqrt()

@@ -1,0 +1,50 @@
+"""Behaviour cloning: does what the recorded data does. Learns from a data set."""
+
+from functools import partial
+
+from rein.algorithms.offline import BcAlgorithm
+from rein.config import config, define_config
+from rein.networks import ActorDistributionNetwork, NormalProjectionNetwork
+from rein.ops import clipped_exp
+from rein.optimizers import Adam
+
+ENTRY = {
+    "algorithm": "BcAlgorithm",
+    "actions": "any",
+    "learns_from": "data",
+    "reference": "Pomerleau 1988, ALVINN",
+}
+
+learning_rate = define_config("learning_rate", 1e-3)
+hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
+
+config("create_environment", num_parallel_environments=1)
+config(
+    "NormalProjectionNetwork",
+    squash_mean=True,
+    state_dependent_std=True,
+    std_transform=partial(clipped_exp, value_min=-5.0, value_max=2.0),
+    std_bias_initializer_value=-1.0,
+)
+config(
+    "BcAlgorithm",
+    actor_network_cls=partial(
+        ActorDistributionNetwork, fc_layer_params=hidden_layers, continuous_projection_net_ctor=NormalProjectionNetwork
+    ),
+    actor_optimizer=Adam(lr=learning_rate),
+)
+config(
+    "TrainerConfig",
+    algorithm_ctor=BcAlgorithm,
+    num_iterations=100,
+    num_updates_per_train_iter=100,
+    mini_batch_length=1,
+    mini_batch_size=256,
+    whole_replay_buffer_training=False,
+    clear_replay_buffer=False,
+    rl_train_after_update_steps=2**62,  # Never: what the policy does itself teaches it nothing.
+    summary_interval=10,
+    evaluate=True,
+    num_evals=10,
+    async_eval=False,
+)
