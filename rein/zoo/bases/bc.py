@@ -3,7 +3,7 @@
 from functools import partial
 
 from rein.algorithms.offline import BcAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import ActorDistributionNetwork, NormalProjectionNetwork
 from rein.ops import clipped_exp
 from rein.optimizers import Adam
@@ -15,10 +15,11 @@ ENTRY = {
     "reference": "Pomerleau 1988, ALVINN",
 }
 
+import_config("parts/offline_run.py")
+
 learning_rate = define_config("learning_rate", 1e-3)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
-config("create_environment", num_parallel_environments=1)
 config(
     "NormalProjectionNetwork",
     squash_mean=True,
@@ -33,18 +34,4 @@ config(
     ),
     actor_optimizer=Adam(lr=learning_rate),
 )
-config(
-    "TrainerConfig",
-    algorithm_ctor=BcAlgorithm,
-    num_iterations=100,
-    num_updates_per_train_iter=100,
-    mini_batch_length=1,
-    mini_batch_size=256,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    rl_train_after_update_steps=2**62,  # Never: what the policy does itself teaches it nothing.
-    summary_interval=10,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=BcAlgorithm, mini_batch_length=1)

@@ -4,7 +4,7 @@ from functools import partial
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.offline import IqlAlgorithm
-from rein.config import config, define_config
+from rein.config import config, define_config, import_config
 from rein.networks import ActorDistributionNetwork, CriticNetwork, NormalProjectionNetwork, ValueNetwork
 from rein.ops import clipped_exp
 from rein.optimizers import Adam
@@ -16,10 +16,11 @@ ENTRY = {
     "reference": "Kostrikov et al. 2022, arXiv:2110.06169",
 }
 
+import_config("parts/offline_run.py")
+
 learning_rate = define_config("learning_rate", 3e-4)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
-config("create_environment", num_parallel_environments=1)
 config(
     "NormalProjectionNetwork",
     squash_mean=True,
@@ -42,18 +43,4 @@ config(
     value_optimizer=Adam(lr=learning_rate),
 )
 config("OneStepTDLoss", gamma=0.99)
-config(
-    "TrainerConfig",
-    algorithm_ctor=IqlAlgorithm,
-    num_iterations=500,
-    num_updates_per_train_iter=100,
-    mini_batch_length=2,
-    mini_batch_size=256,
-    whole_replay_buffer_training=False,
-    clear_replay_buffer=False,
-    rl_train_after_update_steps=2**62,  # Data only; lower it to go on in the environment.
-    summary_interval=10,
-    evaluate=True,
-    num_evals=10,
-    async_eval=False,
-)
+config("TrainerConfig", algorithm_ctor=IqlAlgorithm, mini_batch_length=2, num_iterations=500)
