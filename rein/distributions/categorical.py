@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from rein.distributions.base import Distribution, Shape
+from rein.ops.codes import straight_through
 
 
 class Categorical(Distribution):
@@ -281,11 +282,6 @@ class OneHotCategoricalGumbelSoftmax(OneHotCategoricalStraightThrough):
         if not self.hard:
             return relaxed
         return straight_through(self._one_hot(perturbed.argmax(-1)), relaxed)
-
-
-def straight_through(value: Tensor, surrogate: Tensor) -> Tensor:
-    """Returns `value` exactly, with the gradient of `surrogate`."""
-    return value + (surrogate - surrogate.detach())
 
 
 def sample_logits(logits: Tensor, sample_shape: Shape = ()) -> Tensor:

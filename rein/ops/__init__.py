@@ -6,6 +6,7 @@ conventions exactly.
 """
 
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
+from rein.ops.codes import categorical_kl, code_perplexity, nearest_code, straight_through
 from rein.ops.entropy import (
     categorical_entropy,
     continuous_target_entropy,
@@ -13,6 +14,7 @@ from rein.ops.entropy import (
     gaussian_entropy,
     soft_maximum,
 )
+from rein.ops.gaussians import residual_gaussian_kl, standard_normal_kl
 from rein.ops.importance import (
     approximate_kl,
     clipped_surrogate,
@@ -72,12 +74,14 @@ __all__ = [
     "append_dims",
     "approximate_kl",
     "categorical_entropy",
+    "categorical_kl",
     "clip_by_global_norm_",
     "clip_by_norm_",
     "clip_by_value_",
     "clipped_double_q_target",
     "clipped_exp",
     "clipped_surrogate",
+    "code_perplexity",
     "conditional_value_at_risk",
     "continuous_target_entropy",
     "copy_tensors",
@@ -103,6 +107,7 @@ __all__ = [
     "median_bandwidth",
     "min_max_normalize",
     "n_step_return",
+    "nearest_code",
     "pairwise_squared_distance",
     "pessimistic",
     "prioritized_replay_weights",
@@ -114,6 +119,7 @@ __all__ = [
     "quantile_variance",
     "rbf_kernel",
     "rbf_kernel_and_gradient",
+    "residual_gaussian_kl",
     "retrace_target",
     "reverse_scan",
     "self_normalized_weights",
@@ -121,7 +127,9 @@ __all__ = [
     "shift",
     "soft_maximum",
     "soft_update",
+    "standard_normal_kl",
     "standardize",
+    "straight_through",
     "svgd_direction",
     "td_target",
     "trajectory_advantage",

@@ -15,6 +15,8 @@ from rein.networks import Network
 class DecodingAlgorithm(Algorithm):
     """Trains a decoder by a loss between its output and a target."""
 
+    is_compilable = True
+
     def __init__(
         self,
         decoder: Network,
