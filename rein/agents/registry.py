@@ -1,8 +1,8 @@
 """Parts of agents by name, so that an agent can be composed without code: `--with rnd --with entropy_target=0.5`.
 
 A part is a function that returns arguments of `Agent`. Its parameters are what a user can set, the first one by
-`NAME=VALUE`. Those of Rein are in `built_in_parts`; installed packages bring more by entry points, see
-`rein.config.installed`. Nothing is imported before its name is asked for.
+`NAME=VALUE`. Those of Rein are in `built_in_parts` and `representation_parts`; installed packages bring more by entry
+points, see `rein.config.installed`. Nothing is imported before its name is asked for.
 """
 
 import inspect
@@ -21,6 +21,7 @@ ALGORITHM = "rl_algorithm_cls"
 
 _BUILT_IN = {
     "diayn": ("goals, intrinsic_reward", "Skills that can be told apart by where they lead (DIAYN)."),
+    "discrete_vae": ("representation", "The code of a variational auto-encoder with categorical variables."),
     "encoding": ("representation", "A network between the observation and everything else."),
     "entropy_target": ("entropy_target", "Keeps the entropy of the policy near a target, in stages."),
     "goal_generator": ("goals", "One of several goals, drawn for each episode, that the policy observes."),
@@ -30,8 +31,11 @@ _BUILT_IN = {
     "predictive": ("representation", "An encoding that learns to predict rewards and observations."),
     "rnd": ("intrinsic_reward", "Rewards observations that were seldom seen (random network distillation)."),
     "sgd_entropy_target": ("entropy_target", "Keeps the entropy of the policy near a target, by gradient descent."),
+    "vae": ("representation", "The code of a variational auto-encoder of the observation."),
+    "vq_vae": ("representation", "The nearest vectors of a codebook to an encoding of the observation (VQ-VAE)."),
 }
 _HOME = "rein.agents.built_in_parts"
+_OTHER_HOMES = dict.fromkeys(("discrete_vae", "vae", "vq_vae"), "rein.agents.representation_parts")
 
 
 class PartListing(NamedTuple):
@@ -112,7 +116,8 @@ def find_part(name: str) -> RegisteredPart:
         PartError: there is none, the message suggests the nearest; or its package cannot be imported.
     """
     if name in _BUILT_IN:
-        return RegisteredPart(name, _BUILT_IN[name][0], "rein", getattr(import_module(_HOME), name))
+        home = _OTHER_HOMES.get(name, _HOME)
+        return RegisteredPart(name, _BUILT_IN[name][0], "rein", getattr(import_module(home), name))
     found = [component for component in _installed_parts() if component.name == name]
     if not found:
         known = [part.name for part in list_parts()]

@@ -39,11 +39,15 @@ PARTS = {
     "goal_generator": "goal_generator=3",
     "encoding": "encoding=(8,)",
     "predictive": "predictive(num_unroll_steps=2, hidden_layers=(8,))",
+    "vae": "vae(z_dim=2, hidden_layers=(8,))",
+    "discrete_vae": "discrete_vae(num_variables=3, num_categories=2, hidden_layers=(8,))",
+    "vq_vae": "vq_vae(num_codes=4, num_variables=2, code_size=3, hidden_layers=(8,))",
     "entropy_target": "entropy_target=0.3",
     "sgd_entropy_target": "sgd_entropy_target=0.3",
     "lagrangian": "lagrangian=[None, 0.5]",
     "lagrangian_pred": "lagrangian_pred=[None, 0.5]",
 }
+CODES = ("vae", "discrete_vae", "vq_vae")
 ON_POLICY = ("a2c", "trac", "ppo", "ppg")
 OFF_POLICY = ("ddpg", "ddqn", "dqn", "mdq", "mpo", "oac", "qrsac", "sac", "sarsa", "taac", "taacl", "taacq", "td3")
 DISCRETE = ("dqn", "ddqn")
@@ -64,7 +68,7 @@ def reason(algorithm: str, part: str) -> str | None:
         return "has no action_distribution"
     if part.startswith("lagrangian") and algorithm in SCALAR:
         return "scalar"
-    if algorithm == "ppg" and part in ("goal_generator", "diayn", "encoding", "predictive"):
+    if algorithm == "ppg" and part in ("goal_generator", "diayn", "encoding", "predictive", *CODES):
         return "auxiliary phase"
     if algorithm in ("a2c", "trac") and part == "predictive":
         return "learns from what follows a step"
@@ -106,6 +110,10 @@ FEW = [
     ("ppg", "sgd_entropy_target"),
     ("dqn", "entropy_target"),
     ("ppg", "encoding"),
+    ("sac", "vae"),
+    ("a2c", "vae"),
+    ("dqn", "discrete_vae"),
+    ("ppo", "vq_vae"),
     ("mdq", "diayn"),
     ("a2c", "predictive"),
 ]
