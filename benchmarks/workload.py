@@ -179,9 +179,8 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
 
 def make_trainer(workload: Workload, directory: str, backend: str, compile: bool, **more: Any) -> Any:
     """The trainer of a run as `rein train` makes it, without evaluations; call it with fresh configs in force."""
-    from rein.config import pre_config
+    from rein.config import install_name_resolver, pre_config
     from rein.framework import TrainerConfig
-    from rein.training.configurable_names import install_name_resolver
     from rein.training.launch import configure, start_run
     from rein.training.run_directory import RunDirectory
     from rein.zoo import find_algorithm

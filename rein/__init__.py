@@ -6,6 +6,8 @@ Names are loaded when first used, so that `import rein` is quick and pulls in no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rein.version import __version__
+
 if TYPE_CHECKING:
     from rein import config, nest, runtime
     from rein.api import load, make
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     )
     from rein.runtime import summary
     from rein.specs import BoundedTensorSpec, TensorSpec
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "TensorSpec": "specs",

@@ -25,14 +25,13 @@ import gymnasium as gym
 from numpy.typing import ArrayLike
 
 from rein.agents.part_text import read_parts
-from rein.config import Configs, fresh_configs, pre_config, save_config, use_configs
+from rein.config import Configs, fresh_configs, install_name_resolver, pre_config, save_config, use_configs
 from rein.config.errors import SavedConfigError
 from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
 from rein.runtime.checkpoint import Checkpointer
 from rein.training.acting import Actor
-from rein.training.configurable_names import install_name_resolver
 from rein.training.console import open_display
 from rein.training.evaluation import EvaluationResult
 from rein.training.launch import configure, extend_run, resume_run, start_run

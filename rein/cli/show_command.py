@@ -58,11 +58,10 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
 def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
     """The algorithm of a run or conf, for acting only; the configuration in force becomes its."""
-    from rein.config import load_saved_config
+    from rein.config import install_name_resolver, load_saved_config
     from rein.envs import create_environment
     from rein.framework import TrainerConfig
     from rein.runtime.run import Run
-    from rein.training.configurable_names import install_name_resolver
     from rein.training.construction import build_algorithm
     from rein.training.run_directory import RunDirectory
 

@@ -14,6 +14,7 @@ from rein.config.api import (
 from rein.config.conf_files import import_config, load_config, parse_config
 from rein.config.configs import Configs, fresh_configs, reset_configs, use_configs
 from rein.config.configurable import configurable
+from rein.config.configurable_names import install_name_resolver
 from rein.config.errors import (
     AmbiguousNameError,
     ConfFileError,
@@ -56,6 +57,7 @@ __all__ = [
     "get_operative_configs",
     "import_config",
     "inoperative_config_str",
+    "install_name_resolver",
     "load_config",
     "load_saved_config",
     "operative_config_str",

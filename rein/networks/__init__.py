@@ -20,6 +20,7 @@ from rein.networks.actor_networks import ActorNetwork, ActorRNNNetwork
 from rein.networks.containers import Branch, Echo, Parallel, Sequential
 from rein.networks.critic_networks import CriticNetwork, CriticRNNNetwork
 from rein.networks.dynamics_networks import DynamicsNetwork
+from rein.networks.embedding_preprocessor import EmbeddingPreprocessor
 from rein.networks.encoding_networks import (
     EncodingNetwork,
     GRUEncodingNetwork,
@@ -40,7 +41,7 @@ from rein.networks.memory import MemoryReader, MemoryState, MemoryWithUsage
 from rein.networks.network import Network
 from rein.networks.parallel import NaiveParallelNetwork, ParallelNetwork, VmapParallelNetwork
 from rein.networks.param_networks import ParamNetwork
-from rein.networks.preprocessing import EmbeddingPreprocessor, InputPreprocessing
+from rein.networks.preprocessing import InputPreprocessing
 from rein.networks.projection_networks import (
     BetaProjectionNetwork,
     CategoricalProjectionNetwork,

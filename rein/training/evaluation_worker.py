@@ -36,12 +36,11 @@ def _requests(source: IO[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def _serve(path: Path, source: IO[bytes], answers: IO[str]) -> None:
-    from rein.config import fresh_configs, load_saved_config
+    from rein.config import fresh_configs, install_name_resolver, load_saved_config
     from rein.envs import create_environment
     from rein.framework import TrainerConfig
     from rein.runtime import Run
     from rein.runtime.seeding import seed_everything
-    from rein.training.configurable_names import install_name_resolver
     from rein.training.construction import build_algorithm
     from rein.training.evaluation import evaluate
     from rein.training.run_directory import RunDirectory

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-import rein
+from rein.version import __version__
 
 _PACKAGES = ("torch", "numpy", "gymnasium", "numba", "mujoco", "ale-py")
 
@@ -17,7 +17,7 @@ _PACKAGES = ("torch", "numpy", "gymnasium", "numba", "mujoco", "ale-py")
 def describe_machine() -> dict[str, Any]:
     """Versions of Rein, Python and the main packages, processor, cores, memory and threads."""
     return {
-        "rein": rein.__version__,
+        "rein": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name)) is not None},
@@ -39,7 +39,7 @@ def _version(package: str) -> str | None:
 
 def _commit() -> str | None:
     """The commit of the source tree, with "+" if it was changed; None outside a checkout."""
-    root = Path(rein.__file__).parents[1]
+    root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty=+"]

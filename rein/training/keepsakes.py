@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import rein
-
 logger = logging.getLogger(__name__)
 _PROFILE_ROWS = 200
+_PACKAGE = Path(__file__).parents[1]
 
 
 @contextlib.contextmanager
@@ -40,14 +39,13 @@ def keep_code(files: Sequence[str], folder: Path) -> None:
         files: paths relative to the package, such as "algorithms/on_policy/ppo.py".
         folder: made if there is anything to copy.
     """
-    package = Path(rein.__file__).parent
-    missing = [file for file in files if not (package / file).is_file()]
+    missing = [file for file in files if not (_PACKAGE / file).is_file()]
     if missing:
-        raise ValueError(f"code_snapshots names {missing}, which do not exist: give paths relative to {package}")
+        raise ValueError(f"code_snapshots names {missing}, which do not exist: give paths relative to {_PACKAGE}")
     for file in files:
         target = folder / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(package / file, target)
+        shutil.copyfile(_PACKAGE / file, target)
 
 
 def is_confirmed(question: str) -> bool:

@@ -13,13 +13,13 @@ from typing import Any
 from rein.config import (
     config,
     get_config_value,
+    install_name_resolver,
     load_saved_config,
     parse_config,
     save_config,
 )
 from rein.framework import TrainerConfig
 from rein.training.agent_tree import describe_agent
-from rein.training.configurable_names import install_name_resolver
 from rein.training.run_directory import RunDirectory, write_atomically
 from rein.training.trainer import Trainer, TrainingObserver
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rein.config import Configs, fresh_configs, get_config_value, load_saved_config, use_configs
+from rein.config import Configs, fresh_configs, get_config_value, install_name_resolver, load_saved_config, use_configs
 from rein.data_structures import TimeStep
 from rein.envs import Environment, create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
@@ -11,7 +11,6 @@ from rein.nest import Nest
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import spawn_seeds
-from rein.training.configurable_names import install_name_resolver
 from rein.training.construction import build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.run_directory import RunDirectory, RunDirectoryError

@@ -12,10 +12,9 @@ from types import ModuleType
 
 import torch
 
-__all__ = ["MAX_PENDING", "compiled", "plain_torch", "warm_up"]
+from rein.replay.kernels.limits import MAX_PENDING
 
-MAX_PENDING = 8192
-"""Leaves of a sum tree that are remembered as written; after more of them the whole tree is recomputed at once."""
+__all__ = ["MAX_PENDING", "compiled", "plain_torch", "warm_up"]
 
 _plain_torch = False
 

@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from rein.replay.kernels import MAX_PENDING
+from rein.replay.kernels.limits import MAX_PENDING
 from rein.replay.kernels.memory import f32, f64, i64, inline, jit, prefetch
 from rein.replay.kernels.rows import OK, rows_of, turn_of
 from rein.replay.kernels.trees import find, note_pending, set_leaf, settle

@@ -13,7 +13,7 @@ nodes above them are recomputed by the first loop that needs them, so that sever
 
 import numpy as np
 
-from rein.replay.kernels import MAX_PENDING
+from rein.replay.kernels.limits import MAX_PENDING
 from rein.replay.kernels.memory import f32, f64, i64, inline, jit, prefetch
 
 __all__ = [

@@ -7,8 +7,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-import rein
-from rein.config import set_name_resolver
+from rein.config.names import set_name_resolver
+
+_PACKAGE = Path(__file__).parents[1]
 
 _DECORATED = re.compile(
     r"^@configurable(?:\(\s*(?:\"(?P<given>[\w.]+)\")?[^\n]*\))?\n(?:@[^\n]*\n)*(?:class|def) (?P<name>\w+)",
@@ -24,13 +25,12 @@ def install_name_resolver() -> None:
 @cache
 def configurable_names() -> dict[str, str]:
     """Full names of all configurables of Rein, each with the module that defines it."""
-    root = Path(rein.__file__).parent
     names: dict[str, str] = {}
-    for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        relative = path.relative_to(_PACKAGE)
         if relative.parts[0] in ("zoo", "cli"):
             continue
-        module = ".".join(["rein", *relative.with_suffix("").parts]).removesuffix(".__init__")
+        module = ".".join([_PACKAGE.name, *relative.with_suffix("").parts]).removesuffix(".__init__")
         names.update((f"{module}.{name}", module) for name in _definitions(path.read_text(encoding="utf-8")))
     return names
 

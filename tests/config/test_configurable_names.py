@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 import rein
-from rein.config import Configs, config, get_config_value, use_configs
-from rein.training.configurable_names import configurable_names, install_name_resolver
+from rein.config import Configs, config, get_config_value, install_name_resolver, use_configs
+from rein.config.configurable_names import configurable_names
 
 
 def test_the_table_has_exactly_the_decorated_definitions() -> None:

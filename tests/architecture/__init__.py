@@ -1,0 +1,1 @@
+"""Checks of the structure of the code."""
