@@ -13,8 +13,9 @@ def nothing_configured(request, monkeypatch):
         everything = list(NAMES)
         NAMES.replace_all(one for one in everything if one.target.__module__ == request.module.__name__)
         yield configs
+        imported = [one for one in NAMES if one.target.__module__.startswith("rein.")]
     with fresh_configs():
-        NAMES.replace_all(everything)
+        NAMES.replace_all([*everything, *imported])  # a module is imported, and its names are entered, only once
 
 
 @pytest.fixture
