@@ -41,21 +41,22 @@ def transform_nest(nest: Nest, field: str | None, func: Callable[[Nest], Nest]) 
 
 
 def find_field(nest: Nest, name: str, ignore_empty: bool = True) -> list[Nest]:
-    """All parts called `name` anywhere in `nest`, outermost first.
+    """All parts called `name` anywhere in `nest`, in order; what is inside of such a part is not searched.
 
     Args:
         nest: searched through dicts, NamedTuples, dataclasses, lists and tuples.
         name: a single field name, not a path.
-        ignore_empty: leave out parts that are `()` or `None`.
+        ignore_empty: leave out parts that are `()`, `[]` or `None`.
     """
     if not is_nested(nest):
         return []
     found: list[Nest] = []
     keys, values, _ = children(nest)
     for key, value in zip(keys, values, strict=True):
-        if key == name and not (ignore_empty and (value is None or value == ())):
+        if key != name:
+            found.extend(find_field(value, name, ignore_empty))
+        elif not (ignore_empty and (value is None or (isinstance(value, tuple | list) and len(value) == 0))):
             found.append(value)
-        found.extend(find_field(value, name, ignore_empty))
     return found
 
 

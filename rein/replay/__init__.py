@@ -4,6 +4,7 @@
 prioritized sampling draws with. `docs/replay.md` tells how the data lies in memory and why.
 """
 
+from rein.replay.errors import MissingStepsError
 from rein.replay.kernels import plain_torch, warm_up
 from rein.replay.replay_buffer import BatchInfo, ReplayBuffer
 from rein.replay.ring_buffer import RingBuffer
@@ -13,6 +14,7 @@ __all__ = [
     "BatchInfo",
     "MaxSegmentTree",
     "MinSegmentTree",
+    "MissingStepsError",
     "ReplayBuffer",
     "RingBuffer",
     "SegmentTree",

@@ -235,18 +235,19 @@ class EpisodeIndex:
 
     def backfill_returns(
         self,
-        step_type: Tensor,
         discount: Tensor,
         env_ids: Tensor,
         fields: tuple[int, int],
         gamma: float,
         reward_clip: tuple[float, float],
     ) -> None:
-        """Stores the returns of the episodes that the newest steps terminated, after these were written.
+        """Stores the returns that end at the newest steps with a discount of 0, after these were written.
+
+        They are those of all steps before it in its episode, back to the one that had the last discount of 0: nothing
+        that comes later counts for them, also if the episode goes on.
 
         Args:
-            step_type: int32 [B], of the newest steps.
-            discount: float32 [B], of the newest steps; 0 at LAST means a true end.
+            discount: float32 [B], of the newest steps.
             env_ids: int64 [B].
             fields: indices of reward and discount in the storage.
             gamma: discount per step.
@@ -255,12 +256,11 @@ class EpisodeIndex:
         storage = self._storage
         assert self.returns is not None
         if self._loops is None:
-            self._backfill_with_torch(step_type, discount, env_ids, fields, gamma, reward_clip)
+            self._backfill_with_torch(discount, env_ids, fields, gamma, reward_clip)
             return
         places = [(storage.view(i), storage.fields[i].group) for i in fields]
         strided = [n for v, g in places for n in (v.data_ptr(), storage.rows[g].shape[1])]
         self._loops.backfill_returns(
-            step_type.data_ptr(),
             discount.data_ptr(),
             env_ids.data_ptr(),
             env_ids.shape[0],
@@ -276,7 +276,6 @@ class EpisodeIndex:
 
     def _backfill_with_torch(
         self,
-        step_type: Tensor,
         discount: Tensor,
         env_ids: Tensor,
         fields: tuple[int, int],
@@ -285,14 +284,17 @@ class EpisodeIndex:
     ) -> None:
         assert self.returns is not None
         rewards, discounts = (self._storage.view(index) for index in fields)
-        ids = env_ids[(step_type == StepType.LAST) & (discount == 0)]
-        position = self._pos[ids] - 1
+        ids = env_ids[discount == 0]
+        newest = position = self._pos[ids] - 1
         begin = torch.maximum(self.begin(ids, position), self._pos[ids] - self._size[ids])
         total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
-        while len(ids := ids[keep := position > begin]):
-            position, begin, total = position[keep], begin[keep], total[keep]
-            slot = position % self._max_length
-            reward = rewards[ids, slot].to(torch.float64).clamp(*reward_clip)
-            total = reward + gamma * discounts[ids, slot].to(torch.float64) * total
+        while True:
+            factor = discounts[ids, position % self._max_length].to(torch.float64)
+            keep = (position > begin) & ((factor != 0) | (position == newest))
+            ids, newest, position, begin = ids[keep], newest[keep], position[keep], begin[keep]
+            if not len(ids):
+                return
+            reward = rewards[ids, position % self._max_length].to(torch.float64).clamp(*reward_clip)
+            total = reward + gamma * factor[keep] * total[keep]
             position = position - 1
             self.returns[ids, position % self._max_length] = total.to(torch.float32)

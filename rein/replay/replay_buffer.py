@@ -11,6 +11,7 @@ from rein.config import configurable
 from rein.data_structures import BatchInfo, StepType
 from rein.nest import Nest
 from rein.replay.episode_index import EpisodeIndex, find_special_fields, hidden_specs
+from rein.replay.errors import MissingStepsError
 from rein.replay.frame_stacks import find_stacks
 from rein.replay.priorities import Priorities
 from rein.replay.ring_buffer import RingBuffer
@@ -73,11 +74,12 @@ class ReplayBuffer(RingBuffer):
             allow_multiprocess: let processes that the buffer is passed to when they start share it.
             keep_episodic_info: index where episodes begin and end; needs `step_type` in `data_spec`. None means
                 wherever another argument needs it.
-            record_episodic_return: store the discounted return of each step once its episode has terminated.
-            default_return: the return of steps whose episode goes on or was cut by a time limit.
+            record_episodic_return: store the discounted return of each step once a discount of 0 has come after it in
+                its episode, at the end or before.
+            default_return: the return of steps after which none has come yet, or none before a time limit.
             gamma: discount per step of the recorded returns.
             reward_clip: bounds of the rewards in the recorded returns.
-            enable_checkpoint: whether checkpoints of the run should hold this buffer; for those who write them.
+            enable_checkpoint: has no effect: checkpoints of a run always hold the buffer that it learns from.
             name: for messages.
             storage: "memory", or "mmap" to keep the data in files for buffers larger than memory.
             storage_dir: directory of those files; they need `memory_bytes` of space and vanish with the buffer.
@@ -111,7 +113,6 @@ class ReplayBuffer(RingBuffer):
             {stack.path: stack.frame_spec for stack in self._stacks.values()},
             hidden_specs(self._record_episodic_return) if keep_episodic_info else (),
         )
-        self._enable_checkpoint = bool(enable_checkpoint)
         self._recent_data_steps = int(recent_data_steps)
         self._recent_data_ratio = float(recent_data_ratio)
         self._with_replacement = bool(with_replacement)
@@ -152,11 +153,6 @@ class ReplayBuffer(RingBuffer):
         return UniformStarts(*ring, self._num_ignored, self._with_replacement, self._generator)
 
     # -- what is there ------------------------------------------------------------------------------------------------
-
-    @property
-    def enable_checkpoint(self) -> bool:
-        """Whether checkpoints of the run should hold this buffer."""
-        return self._enable_checkpoint
 
     @property
     def keep_episodic_info(self) -> bool:
@@ -219,13 +215,13 @@ class ReplayBuffer(RingBuffer):
             discount = self._constant(num, 1.0)
             if "discount" in self._special:
                 discount = leaves[self._special["discount"]]
-            num_finished = episodes.add(step_type, discount, env_ids)
+            episodes.add(step_type, discount, env_ids)
             if self._record_episodic_return:
                 leaves = [*leaves, self._constant(num, self._default_return)]
             self._storage.write(leaves, env_ids, num)
-            if num_finished and self._record_episodic_return:
+            if self._record_episodic_return and bool((discount == 0).any()):
                 fields = (self._special["reward"], self._special["discount"])
-                episodes.backfill_returns(step_type, discount, env_ids, fields, self._gamma, self._reward_clip)
+                episodes.backfill_returns(discount, env_ids, fields, self._gamma, self._reward_clip)
         if self._priorities is not None:
             self._priorities.add(env_ids)
 
@@ -381,14 +377,19 @@ class ReplayBuffer(RingBuffer):
         Returns:
             Nest of tensors [num_environments, T, ...] from the oldest to the newest step, and a `BatchInfo` with
             `env_ids` and the `positions` of the oldest steps, [num_environments].
+
+        Raises:
+            MissingStepsError: if the environments have different numbers of steps, or none that counts.
         """
         with self._lock:
             sizes = self._current_size.tolist()
             skipped = self._num_ignored if ignore_earliest_frames else 0
             if min(sizes) != max(sizes):
-                raise ValueError(f"environments of {self._name} have different sizes: {sizes}")
+                raise MissingStepsError(f"environments of {self._name} have different sizes: {sizes}")
             if sizes[0] <= skipped:
-                raise ValueError(f"{self._name} has {sizes[0]} steps per environment, of which {skipped} are ignored")
+                raise MissingStepsError(
+                    f"{self._name} has {sizes[0]} steps per environment, of which {skipped} are ignored"
+                )
             starts = self._current_pos - self._current_size + skipped
             result = self._read_all(self._all_env_ids, starts, sizes[0] - skipped)
             info = BatchInfo(env_ids=self._all_env_ids.clone(), positions=starts)

@@ -12,6 +12,7 @@ from rein import nest
 from rein.config import configurable
 from rein.nest import Nest
 from rein.replay.batch_check import BatchCheck
+from rein.replay.errors import MissingStepsError
 from rein.replay.kernels import compiled
 from rein.replay.storage import RowStorage
 from rein.specs import TensorSpec
@@ -265,10 +266,13 @@ class RingBuffer:
 
         Returns:
             Nest of tensors [B, n, ...], or None if `stop` ended the waiting.
+
+        Raises:
+            MissingStepsError: if an environment has fewer steps and is not waited for.
         """
         ids = self._check_env_ids(env_ids)
         if not 1 <= n <= self._max_length:
-            raise ValueError(f"n is {n}: {self._name} keeps {self._max_length} steps per environment")
+            raise MissingStepsError(f"n is {n}: {self._name} keeps {self._max_length} steps per environment")
         with self._lock:
             if blocking and not self._wait(lambda: self.has_data(ids, n)):
                 return None
@@ -431,7 +435,7 @@ class RingBuffer:
     def _require_steps(self, env_ids: Tensor, n: int) -> None:
         sizes = self._current_size[env_ids]
         if len(sizes) and int(sizes.min()) < n:
-            raise ValueError(
+            raise MissingStepsError(
                 f"{self._name} was asked for {n} steps of each environment, but environments "
                 f"{env_ids.tolist()} have {sizes.tolist()}"
             )

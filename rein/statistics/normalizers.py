@@ -40,8 +40,8 @@ class Normalizer(nn.Module):
             moments: how batches are combined, variances included; of the shapes of the leaves.
             auto_update: whether `normalize` takes in what it normalizes; if not, call `update`.
             zero_mean: whether to subtract the mean.
-            unit_std: counts if the mean is not subtracted: whether to divide by the standard deviation; otherwise the
-                root of the mean square is the divisor.
+            unit_std: whether to take the standard deviation for 1, so that only the mean is subtracted. Otherwise the
+                divisor is the standard deviation, or without `zero_mean` the root of the mean square.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -49,6 +49,8 @@ class Normalizer(nn.Module):
         super().__init__()
         if variance_epsilon < 0.0:
             raise ValueError(f"variance_epsilon must not be negative, got {variance_epsilon}")
+        if unit_std and not zero_mean:
+            raise ValueError(f"{name}: unit_std=True with zero_mean=False would change nothing: set one of them")
         self._tensor_spec = tensor_spec
         self._leaves = leaves_of(tensor_spec)
         self._moments = moments
@@ -126,13 +128,14 @@ class Normalizer(nn.Module):
 
     def _normalize_leaf(self, index: int, leaf: Leaf, x: Tensor, clip_value: float) -> Tensor:
         dtype = x.dtype if x.is_floating_point() else leaf.dtype
-        with torch.no_grad():
-            mean, power = self._moments.mean(index), self._moments.variance(index)
-            if not (self._zero_mean or self._unit_std):
-                power = power + mean.square()
-            scale = (power + self._variance_epsilon).rsqrt().to(dtype)
-        centred = x.to(dtype) - mean.to(dtype) if self._zero_mean else x.to(dtype)
-        result = centred * scale
+        mean = self._moments.mean(index)
+        result = x.to(dtype) - mean.to(dtype) if self._zero_mean else x.to(dtype)
+        if not self._unit_std:
+            with torch.no_grad():
+                variance = self._moments.variance(index)
+                power = variance if self._zero_mean else variance + mean.square()
+                scale = (power + self._variance_epsilon).rsqrt().to(dtype)
+            result = result * scale
         return result.clamp(-clip_value, clip_value) if clip_value > 0.0 else result
 
     def _summarize(self) -> None:
@@ -173,7 +176,7 @@ class WindowNormalizer(Normalizer):
             window_size: number of updates that count.
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -206,7 +209,7 @@ class EMNormalizer(Normalizer):
             update_rate: weight of each new batch, in (0, 1].
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -239,7 +242,7 @@ class AdaptiveNormalizer(Normalizer):
             speed: how fast old updates are forgotten.
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -270,7 +273,7 @@ class ScalarWindowNormalizer(WindowNormalizer):
             window_size: number of updates that count.
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -300,7 +303,7 @@ class ScalarEMNormalizer(EMNormalizer):
             update_rate: weight of each new batch, in (0, 1].
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.
@@ -330,7 +333,7 @@ class ScalarAdaptiveNormalizer(AdaptiveNormalizer):
             speed: how fast old updates are forgotten.
             auto_update: see `Normalizer`, as for all that follow.
             zero_mean: whether to subtract the mean.
-            unit_std: whether to divide by the standard deviation if the mean is not subtracted.
+            unit_std: whether to take the standard deviation for 1, and only subtract the mean.
             variance_epsilon: added to what the root is taken of.
             debug_summaries: whether each update records the moments.
             name: scope of the summaries.

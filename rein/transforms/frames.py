@@ -51,7 +51,8 @@ class FrameStacker(DataTransformer):
         Args:
             observation_spec: specs of the observation.
             stack_size: number of frames to join.
-            stack_axis: dimension of the observation, without batch dimensions, that becomes `stack_size` times as long.
+            stack_axis: dimension of the observation, without batch dimensions, that becomes `stack_size` times as long;
+                numbers become vectors [stack_size].
             fields: dotted paths of the tensors to stack; None if the observation is one tensor.
         """
         if not isinstance(stack_size, int) or stack_size < 1:
@@ -65,6 +66,7 @@ class FrameStacker(DataTransformer):
         frames = [_repeated(spec, stack_size - 1, axes[field]) for field, spec in specs.items()]
         super().__init__(transformed, FrameStackState(steps=TensorSpec((), torch.int64), prev_frames=frames))
         self._axes = axes
+        self._numbers = {field for field, spec in specs.items() if spec.ndim == 0}
         self._stack_size = stack_size
         self._paths = [f"time_step.observation.{field}".rstrip(".") for field in specs]
 
@@ -86,6 +88,7 @@ class FrameStacker(DataTransformer):
         remembered = []
         for (field, axis), previous in zip(self._axes.items(), state.prev_frames, strict=True):
             frame = nest.get_field(observation, field)
+            frame = frame.unsqueeze(1) if field in self._numbers else frame
             dim = axis + 1
             if anything_begins:
                 repeated = torch.cat([frame] * (self._stack_size - 1), dim)
@@ -118,6 +121,7 @@ class FrameStacker(DataTransformer):
         fields = buffer.get_field(self._paths, env_ids[:, :, None], shown)
         observation = experience.observation
         for (field, axis), frames in zip(self._axes.items(), fields, strict=True):
+            frames = frames.unsqueeze(3) if field in self._numbers else frames
             stacked = frames.movedim(2, axis + 2).flatten(axis + 2, axis + 3)
             observation = nest.set_field(observation, field, stacked)
         return experience._replace(time_step=experience.time_step._replace(observation=observation))
@@ -143,9 +147,10 @@ class FrameStacker(DataTransformer):
 
 
 def _axis(field: str, spec: TensorSpec, stack_axis: int) -> int:
-    """The stack axis of a field, not negative."""
-    axis = stack_axis + spec.ndim if stack_axis < 0 else stack_axis
-    if not 0 <= axis < spec.ndim:
+    """The stack axis of a field, not negative; a number counts as a vector of one."""
+    ndim = max(spec.ndim, 1)
+    axis = stack_axis + ndim if stack_axis < 0 else stack_axis
+    if not 0 <= axis < ndim:
         name = f"field {field!r}" if field else "the observation"
         raise ValueError(f"stack_axis is {stack_axis}, but {name} has shape {tuple(spec.shape)}")
     return axis
@@ -153,9 +158,10 @@ def _axis(field: str, spec: TensorSpec, stack_axis: int) -> int:
 
 def _repeated(spec: TensorSpec, times: int, axis: int) -> TensorSpec:
     """The spec of `times` tensors joined along an axis, with their bounds."""
-    shape = list(spec.shape)
+    shape = list(spec.shape) or [1]
     shape[axis] *= times
     if times > 0 and isinstance(spec, BoundedTensorSpec):
-        low, high = (np.concatenate([bound] * times, axis) for bound in (spec.minimum, spec.maximum))
+        bounds = (np.atleast_1d(bound) for bound in (spec.minimum, spec.maximum))
+        low, high = (np.concatenate([bound] * times, axis) for bound in bounds)
         return BoundedTensorSpec(shape, spec.dtype, low, high)
     return TensorSpec(shape, spec.dtype)

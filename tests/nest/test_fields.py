@@ -47,6 +47,12 @@ def test_find_field_searches_everywhere() -> None:
     assert nest.find_field(data, "loss", ignore_empty=False) == [1, 2, (), None]
 
 
+def test_find_field_does_not_search_what_it_found() -> None:
+    data = {"a": 1, "b": {"a": {"a": 2, "b": 3}, "b": [{"a": []}]}}
+    assert nest.find_field(data, "a") == [1, {"a": 2, "b": 3}]
+    assert nest.find_field(data, "a", ignore_empty=False) == [1, {"a": 2, "b": 3}, []]
+
+
 def test_prune_keeps_what_the_slim_nest_has() -> None:
     assert nest.prune_nest_like({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 0}}) == {"b": {"d": 3}}
     assert nest.prune_nest_like(Info(1, 2), Info(0, ()), value_to_match=()) == Info(1, ())

@@ -6,7 +6,7 @@ import torch
 
 from rein import nest
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
-from rein.replay import ReplayBuffer, RingBuffer, plain_torch
+from rein.replay import MissingStepsError, ReplayBuffer, RingBuffer, plain_torch
 from rein.specs import TensorSpec
 
 F, M, L = StepType.FIRST, StepType.MID, StepType.LAST
@@ -252,6 +252,30 @@ def test_returns_by_hand() -> None:
         buffer.add_batch(step([k1, k2], [r1, r2], [d1, d2]))
     _, info = buffer.get_batch(2, 4)
     assert info.discounted_return.tolist() == [[3.0, 4.0, 4.0, -9.0], [-9.0] * 4]
+
+
+def test_returns_are_known_as_soon_as_a_discount_of_zero_comes() -> None:
+    buffer = make(num_envs=1, max_length=8, record_episodic_return=True, gamma=0.5, default_return=-9.0)
+    for kind, reward, discount in [(F, 0.0, 1.0), (M, 1.0, 1.0), (M, 2.0, 0.0), (M, 8.0, 1.0)]:
+        buffer.add_batch(step([kind], [reward], [discount]))
+    assert buffer.get_batch(1, 4)[1].discounted_return.tolist() == [[2.0, 2.0, -9.0, -9.0]]
+    buffer.add_batch(step([M], [4.0], [0.0]))
+    buffer.add_batch(step([L], [1.0], [1.0]))
+    assert buffer.get_batch(1, 6)[1].discounted_return.tolist() == [[2.0, 2.0, 10.0, 4.0, -9.0, -9.0]]
+
+
+@pytest.mark.parametrize("kind", [ValueError, AssertionError])
+def test_steps_that_are_not_there_are_both_kinds_of_error(kind: type[Exception]) -> None:
+    buffer = make(num_envs=2, max_length=4)
+    with pytest.raises(kind, match="was asked for 1 steps"):
+        buffer.dequeue()
+    with pytest.raises(kind, match="n is 5"):
+        buffer.dequeue(n=5)
+    with pytest.raises(kind, match="0 steps per environment"):
+        buffer.gather_all()
+    buffer.add_batch(step([F], [0.0]), torch.tensor([1]))
+    with pytest.raises(MissingStepsError, match=r"different sizes: \[0, 1\]"):
+        buffer.gather_all()
 
 
 def test_returns_with_clipped_rewards() -> None:

@@ -59,7 +59,7 @@ class Model:
         step["return"] = self.default
         self.steps[env].append(step)
         self.size[env] = min(self.size[env] + 1, self.max_length)
-        if step["step_type"] == StepType.LAST and step["discount"] == 0:
+        if step["discount"] == 0:
             total = 0.0
             for p in range(position, max(step["begin"], self.earliest(env)), -1):
                 total = self.steps[env][p]["reward"] + self.gamma * self.steps[env][p]["discount"] * total

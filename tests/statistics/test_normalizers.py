@@ -94,10 +94,16 @@ def test_kinds_of_scaling_without_centring():
     batch = torch.tensor([1.0, 3.0])
     power = statistics.ScalarAdaptiveNormalizer(zero_mean=False).normalize(batch)
     torch.testing.assert_close(power, batch / 5.0**0.5)
-    deviation = statistics.ScalarAdaptiveNormalizer(zero_mean=False, unit_std=True).normalize(batch)
-    torch.testing.assert_close(deviation, batch / 1.0)
     centred = statistics.ScalarWindowNormalizer().normalize(batch)
     torch.testing.assert_close(centred, torch.tensor([-1.0, 1.0]))
+
+
+def test_a_deviation_taken_for_one_leaves_only_the_mean_to_subtract():
+    batch = torch.tensor([1.0, 3.0, 8.0])
+    shifted = statistics.ScalarWindowNormalizer(unit_std=True).normalize(batch)
+    torch.testing.assert_close(shifted, torch.tensor([-3.0, -1.0, 4.0]))
+    with pytest.raises(ValueError, match="would change nothing"):
+        statistics.ScalarEMNormalizer(zero_mean=False, unit_std=True)
 
 
 def test_clipping_limits_both_sides():

@@ -90,6 +90,27 @@ def test_only_the_named_fields_are_stacked():
     assert observation["eye"]["left"].shape == (3, 2)
 
 
+def test_numbers_become_vectors_when_acting_and_in_replay():
+    spec = {"eye": TensorSpec((2,)), "speed": BoundedTensorSpec((), minimum=-1, maximum=9)}
+    stacker = FrameStacker(spec, stack_size=3, fields=["speed"])
+    expected = {"eye": TensorSpec((2,)), "speed": BoundedTensorSpec((3,), minimum=-1, maximum=9)}
+    assert stacker.transformed_observation_spec == expected
+    raw = [
+        Experience(time_step=step([kind], {"eye": torch.zeros(1, 2), "speed": torch.tensor([float(number)])}))
+        for number, kind in enumerate([F, M, M, L, F])
+    ]
+    buffer = ReplayBuffer(extract_spec(raw[0]), 1, 8, keep_episodic_info=True)
+    state, shown = zeros(stacker, 1), []
+    for one in raw:
+        stacked, state = stacker.transform_timestep(one.time_step, state)
+        check_matches(stacked.observation, expected, 1, "stacked")
+        shown.append(stacked.observation["speed"][0].tolist())
+        buffer.add_batch(one)
+    assert shown == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3], [4, 4, 4]]
+    from_buffer = stacker.transform_experience(replayed(buffer, buffer.gather_all()))
+    assert from_buffer.observation["speed"][0].tolist() == shown
+
+
 def test_bounds_that_differ_by_element_are_repeated_with_the_frames():
     spec = BoundedTensorSpec((2,), minimum=[0, -1], maximum=[1, 5])
     stacked = FrameStacker(spec, stack_size=2).transformed_observation_spec
@@ -209,7 +230,7 @@ def test_stacks_from_the_buffer_equal_the_stacks_that_were_acted_on(
     ("kwargs", "message"),
     [
         ({"observation_spec": TensorSpec((1,)), "stack_size": 0}, "stack_size is 0"),
-        ({"observation_spec": TensorSpec(())}, r"stack_axis is 0, but the observation has shape \(\)"),
+        ({"observation_spec": TensorSpec(()), "stack_axis": 1}, r"stack_axis is 1, but the observation has shape \(\)"),
         ({"observation_spec": TensorSpec((1,)), "stack_axis": 1}, "stack_axis is 1"),
         ({"observation_spec": {"a": TensorSpec((1,))}}, r"observation is a nest: choose from \['a'\]"),
         ({"observation_spec": {"a": TensorSpec((1,))}, "fields": ["b"]}, "names 'b'"),

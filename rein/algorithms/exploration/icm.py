@@ -73,7 +73,7 @@ class ICMAlgorithm(Algorithm):
         """Makes the module.
 
         Args:
-            action_spec: bounded specs of the action: discrete, continuous, or a nest of both.
+            action_spec: specs of the action: discrete ones with bounds, continuous ones with or without, or a nest.
             observation_spec: specs of the observation, which is then normalized.
             hidden_size: size(s) of the hidden layers of f and g, if they are not given.
             reward_adapt_speed: rewards are normalized by about the last T / speed of T steps.
@@ -211,21 +211,20 @@ class _ActionCode:
     """Actions as vectors: one-hot for every discrete element, the number itself for a continuous one."""
 
     def __init__(self, action_spec: Nest, name: str) -> None:
-        self._specs: list[BoundedTensorSpec] = []
-        for path, spec in nest.flatten_with_paths(action_spec):
-            if not isinstance(spec, BoundedTensorSpec):
-                raise ValueError(f"{name}: action {path!r} is {spec!r}: give a BoundedTensorSpec")
-            self._specs.append(spec)
+        self._specs: list[TensorSpec] = []
         # For each element of the action, in order: the least value and the number of values, 0 if continuous.
-        self._elements = [
-            [
-                (int(low), int(high) - int(low) + 1)
-                for low, high in zip(spec.minimum.flat, spec.maximum.flat, strict=True)
-            ]
-            if spec.is_discrete
-            else [(0, 0)] * spec.numel
-            for spec in self._specs
-        ]
+        self._elements: list[list[tuple[int, int]]] = []
+        for path, spec in nest.flatten_with_paths(action_spec):
+            self._specs.append(spec)
+            if spec.is_continuous:
+                self._elements.append([(0, 0)] * spec.numel)
+            elif isinstance(spec, BoundedTensorSpec):
+                bounds = zip(spec.minimum.flat, spec.maximum.flat, strict=True)
+                self._elements.append([(int(low), int(high) - int(low) + 1) for low, high in bounds])
+            else:
+                raise ValueError(
+                    f"{name}: action {path!r} is {spec!r}: a discrete action needs bounds, give a BoundedTensorSpec"
+                )
         self.size = sum(max(count, 1) for elements in self._elements for _, count in elements)
 
     def encode(self, action: Nest) -> Tensor:

@@ -133,7 +133,7 @@ class TDLoss(nn.Module):
 
 
 def _target_normalizer(shape: torch.Size) -> AdaptiveNormalizer:
-    return AdaptiveNormalizer(TensorSpec(shape), auto_update=False, zero_mean=True, unit_std=True)
+    return AdaptiveNormalizer(TensorSpec(shape), auto_update=False)
 
 
 @configurable

@@ -138,7 +138,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
                 critics are never weighted.
             epsilon_greedy: chance of sampling in evaluation; None takes it from the settings.
             use_entropy_reward: whether the values include the entropy of the policy.
-            normalize_entropy_reward: shift and scale the entropy reward to mean 0 and deviation 1, which takes the
+            normalize_entropy_reward: shift the entropy reward to mean 0, which takes the
                 incentive to prolong or shorten episodes from it.
             calculate_priority: give sequences priorities, for prioritized replay.
             num_critic_replicas: number n of critics.

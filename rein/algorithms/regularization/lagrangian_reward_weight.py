@@ -21,7 +21,6 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.framework.algorithm import Algorithm
 from rein.nest import Nest
-from rein.ops import masked_mean
 from rein.runtime import summary
 from rein.specs import TensorSpec
 from rein.statistics import Averager, EMAverager
@@ -36,9 +35,7 @@ class LagInfo(NamedTuple):
     """What the weights are tuned by."""
 
     rollout_reward: Nest = ()
-    """[B, D] rewards of the environment."""
-    is_valid: Nest = ()
-    """[B] 0 at FIRST steps, whose reward belongs to no action."""
+    """[B, D] rewards of the environment, those of FIRST steps included, which are 0 in most environments."""
 
 
 @configurable
@@ -119,9 +116,9 @@ class LagrangianRewardWeightAlgorithm(Algorithm):
             root_inputs: not used.
             rollout_info: [T, B, ...]; None or `()` changes nothing.
         """
-        if isinstance(rollout_info, LagInfo) and bool((rollout_info.is_valid > 0).any()):
-            mean = masked_mean(rollout_info.rollout_reward, rollout_info.is_valid, dim=(0, 1))
-            self._tune(mean.detach())
+        if isinstance(rollout_info, LagInfo):
+            reward = rollout_info.rollout_reward
+            self._tune(reward.detach().reshape(-1, reward.shape[-1]).mean(0))
 
     def _tune(self, mean_reward: Tensor) -> None:
         """One gradient step, [D]."""
@@ -142,7 +139,7 @@ class LagrangianRewardWeightAlgorithm(Algorithm):
 def lag_info(inputs: TimeStep) -> LagInfo:
     """Rewards [B, D] of the environment, from before the transforms if they were kept."""
     reward = inputs.untransformed.reward if isinstance(inputs.untransformed, TimeStep) else inputs.reward
-    return LagInfo(rollout_reward=reward, is_valid=(~inputs.is_first()).float())
+    return LagInfo(rollout_reward=reward)
 
 
 _SLOW_AVERAGER = partial(EMAverager, update_rate=1e-4)
@@ -200,11 +197,8 @@ class LagrangianPredRewardWeightAlgorithm(LagrangianRewardWeightAlgorithm):
 
     def predict_step(self, inputs: TimeStep, state: Nest = None) -> AlgStep:
         """Takes the rewards into the average."""
-        info = lag_info(inputs)
-        rewards = info.rollout_reward[info.is_valid > 0]
-        if rewards.shape[0] > 0:
-            self._averager.update(rewards)
-            self._has_rewards.fill_(True)
+        self._averager.update(lag_info(inputs).rollout_reward)
+        self._has_rewards.fill_(True)
         return AlgStep()
 
     def rollout_step(self, inputs: TimeStep, state: Nest = None) -> AlgStep:

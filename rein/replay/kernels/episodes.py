@@ -131,7 +131,6 @@ def find_episode_end(
 
 @jit
 def backfill_returns(
-    step_types,
     discounts,
     env_ids,
     count,
@@ -150,19 +149,23 @@ def backfill_returns(
     low,
     high,
 ):
-    """Writes the discounted return of every stored step of the episodes that the newest steps terminated."""
-    kinds, last_factors, ids = i32(step_types, count), f32(discounts, count), i64(env_ids, count)
+    """Writes the discounted returns that end at the newest steps with a discount of 0, back to the last such step."""
+    last_factors, ids = f32(discounts, count), i64(env_ids, count)
     ends, sizes = i64(current_pos, num_envs), i64(current_size, num_envs)
     for index in range(count):
-        if kinds[index] != _LAST or last_factors[index] != 0:
+        if last_factors[index] != 0:
             continue
         env_id = ids[index]
         position = ends[env_id] - 1
         begin = max(_begin(env_id, position, max_length, distance, stride), ends[env_id] - sizes[env_id])
+        newest = position
         total = 0.0
         while position > begin:
             row = rows_of(env_id, position, max_length)
+            factor = float(f32(factors + row * factor_stride, 1)[0])
+            if factor == 0.0 and position != newest:
+                break
             reward = min(max(float(f32(rewards + row * reward_stride, 1)[0]), low), high)
-            total = reward + gamma * float(f32(factors + row * factor_stride, 1)[0]) * total
+            total = reward + gamma * factor * total
             position -= 1
             f32(returns + rows_of(env_id, position, max_length) * stride, 1)[0] = total

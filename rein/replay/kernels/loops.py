@@ -91,4 +91,4 @@ def compile_all() -> None:
         loop.compile((integer,) * count)
     sample_leaves.compile((*(integer,) * 8, numba.boolean, integer))
     prioritize_new.compile((*(integer,) * 8, number, *(integer,) * 6))
-    backfill_returns.compile((*(integer,) * 15, *(number,) * 3))
+    backfill_returns.compile((*(integer,) * 14, *(number,) * 3))

@@ -135,7 +135,16 @@ def test_features_must_be_vectors():
     with pytest.raises(ValueError, match="give an encoding_net"):
         ICMAlgorithm(DISCRETE)
     with pytest.raises(ValueError, match="give a BoundedTensorSpec"):
-        ICMAlgorithm(TensorSpec((1,)), TensorSpec((3,)))
+        ICMAlgorithm(TensorSpec((1,), torch.int64), TensorSpec((3,)))
+
+
+def test_continuous_actions_need_no_bounds():
+    spec = {"a": TensorSpec((2,)), "b": DISCRETE}
+    icm = ICMAlgorithm(spec, TensorSpec((3,)), hidden_size=8)
+    action = {"a": torch.tensor([[5.0, -7.0]]), "b": torch.tensor([1])}
+    assert icm._action_code.encode(action).tolist() == [[5.0, -7.0, 0.0, 1.0]]
+    guess = torch.tensor([[4.0, -7.0, 0.0, 0.0]])
+    assert icm._action_code.error(guess, action).item() == pytest.approx(1.0 + math.log(2))
 
 
 def test_it_learns_what_can_be_predicted(step):
