@@ -118,5 +118,5 @@ def test_rewards_of_evaluation_tune_in_the_place_of_those_of_the_rollout():
     )
     algorithm.after_train_iter(None, None)
     expected = make()
-    expected.after_train_iter(None, rewards([9.0, 1.5, -3.0]))
+    expected.after_train_iter(None, rewards([9.0, 1.5, -3.0], [7.0, 7.0, 7.0]))
     torch.testing.assert_close(algorithm.reward_weights, expected.reward_weights)
