@@ -109,14 +109,7 @@ class RingBuffer:
         self._paths = [path for path, _ in named]
         self._specs = [spec for _, spec in named]
         stored = [(path, (stored_specs or {}).get(path, spec)) for path, spec in named]
-        self._storage = RowStorage(
-            [*stored, *hidden_specs],
-            self._num_envs,
-            self._max_length,
-            device,
-            self._allow_multiprocess,
-            storage_dir if storage == "mmap" else None,
-        )
+        self._storage = self._make_storage([*stored, *hidden_specs], storage_dir if storage == "mmap" else None)
         self._current_pos = self._make_state(self._num_envs)
         self._current_size = self._make_state(self._num_envs)
         self._scalars = self._make_state(NUM_SHARED_SCALARS, torch.device("cpu"))
@@ -248,7 +241,7 @@ class RingBuffer:
             is_even = all(leaf.shape[:2] == (length, num) for leaf in leaves)
             if is_even and self._adds_rows_only and self._storage.is_compiled:
                 rows = self._batches.check_leaves([leaf.flatten(0, 1) for leaf in leaves], length * num)
-                self._storage.write(rows, ids.expand(length, num).flatten(), length * num)
+                self._storage.write(rows, ids.expand(length, num).flatten().contiguous(), length * num)
             else:
                 for step in range(length):
                     self._add(self._batches.check_leaves([leaf[step] for leaf in leaves], num), ids, num)
@@ -342,6 +335,10 @@ class RingBuffer:
             self._load_extras(state, rows)
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
+
+    def _make_storage(self, specs: Sequence[tuple[str, TensorSpec]], storage_dir: str | None) -> RowStorage:
+        """What holds the fields of `specs`, in files of `storage_dir` if that is given."""
+        return RowStorage(specs, self._num_envs, self._max_length, self._device, self._allow_multiprocess, storage_dir)
 
     @property
     def _adds_rows_only(self) -> bool:

@@ -45,3 +45,10 @@ def test_a_replay_buffer_that_follows_episodes_or_priorities_takes_a_rollout_too
         many.add_rollout(rollout)
         assert torch.equal(many.gather_all()[0]["x"], one.gather_all()[0]["x"])
         assert many.total_size == one.total_size
+
+
+def test_a_rollout_of_a_single_environment_is_added_to_it() -> None:
+    buffer = RingBuffer({"n": TensorSpec((), torch.int64)}, num_environments=1, max_length=2000)
+    buffer.add_rollout({"n": torch.arange(1000).reshape(1000, 1)})
+    assert buffer.current_size.tolist() == [1000]
+    assert buffer.dequeue(n=1000)["n"].tolist() == [list(range(1000))]  # type: ignore[index]

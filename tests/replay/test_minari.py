@@ -7,7 +7,8 @@ import torch
 
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.replay import ReplayBuffer
-from rein.replay.minari import export_minari, import_minari
+from rein.replay.datasets import DataSet
+from rein.replay.minari import data_set_to_minari, export_minari, import_minari, minari_to_data_set
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 pytest.importorskip("minari")
@@ -125,3 +126,17 @@ def test_nothing_to_export(tmp_path: Path) -> None:
     spec = Experience(time_step=TimeStep(step_type=TensorSpec((), torch.int32)), action=TensorSpec(()))
     with pytest.raises(ValueError, match="no transition"):
         export_minari(ReplayBuffer(spec, 1), "empty-v0", OBSERVATION, ACTION, directory=tmp_path)
+
+
+def test_a_dataset_becomes_a_file_and_a_dataset_again(dataset: object, tmp_path: Path) -> None:
+    path = minari_to_data_set(dataset, tmp_path / "from_minari.data")
+    data_set = DataSet.open(path)
+    data_set.verify()
+    assert data_set.episode_lengths.tolist() == [3, 2, 1]
+    assert data_set.manifest.sources[0]["minari"] == "by/hand-v0"
+    again = data_set_to_minari(data_set, "by/again-v0", tmp_path / "again")
+    for one, other in zip(dataset.iterate_episodes(), again.iterate_episodes(), strict=True):  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(one.actions, other.actions)
+        np.testing.assert_allclose(one.rewards, other.rewards)
+        np.testing.assert_array_equal(one.terminations, other.terminations)
+        np.testing.assert_array_equal(one.observations["image"], other.observations["image"])

@@ -49,6 +49,16 @@ class Entry(NamedTuple):
     end: int
 
 
+class Header(NamedTuple):
+    """What a file says about itself."""
+
+    data_start: int
+    """Where the tensors begin, in bytes."""
+    entries: dict[str, Entry]
+    metadata: dict[str, str]
+    """Texts of whoever wrote the file."""
+
+
 def storage_of(value: Tensor | Array) -> Storage | None:
     """How the elements of `value` are written; None if a checkpoint cannot hold them."""
     if isinstance(value, Tensor):
@@ -136,7 +146,7 @@ class TensorFile:
     def __init__(self, source: Source, what: str) -> None:
         self._source = source
         self._what = what
-        self._data_start, self._entries = _parse_header(source, what)
+        self._data_start, self._entries, _ = parse_header(source, what)
         self._read: dict[tuple[str, str], Tensor | Array] = {}
 
     def tensor(self, name: str, dtype: str) -> Tensor:
@@ -227,7 +237,16 @@ class _refusing_impossible:  # noqa: N801 - reads as a statement
             raise DamagedCheckpointError(f"{self._where} cannot exist: {error}") from error
 
 
-def _parse_header(source: Source, what: str) -> tuple[int, dict[str, Entry]]:
+def parse_header(source: Source, what: str) -> Header:
+    """The header of a safetensors file, checked against the size of the file.
+
+    Args:
+        source: all bytes of the file.
+        what: names the file in error messages.
+
+    Raises:
+        DamagedCheckpointError: not a safetensors file, or cut short.
+    """
     length = int.from_bytes(source[:8], "little")
     if len(source) < 8 or length > min(MAX_HEADER_BYTES, len(source) - 8):
         raise DamagedCheckpointError(
@@ -237,7 +256,9 @@ def _parse_header(source: Source, what: str) -> tuple[int, dict[str, Entry]]:
     header = strict_json.load(source[8 : 8 + length], f"the header of {what}")
     if not isinstance(header, dict):
         raise DamagedCheckpointError(f"the header of {what} is not an object")
-    header.pop("__metadata__", None)
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise DamagedCheckpointError(f"the metadata of {what} are not texts")
     entries = {name: _parse_entry(name, value, what) for name, value in header.items()}
     position = 0
     for name, entry in sorted(entries.items(), key=lambda item: item[1][2:]):
@@ -250,7 +271,7 @@ def _parse_header(source: Source, what: str) -> tuple[int, dict[str, Entry]]:
         raise DamagedCheckpointError(
             f"{what} holds {len(source) - 8 - length} bytes of tensors, its header says {position}"
         )
-    return 8 + length, entries
+    return Header(8 + length, entries, metadata)
 
 
 def _parse_entry(name: str, value: Any, what: str) -> Entry:
