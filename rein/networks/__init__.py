@@ -55,7 +55,7 @@ from rein.networks.q_networks import QNetwork, QRNNNetwork
 from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
 from rein.networks.relu_mlp import ReluMLP
 from rein.networks.state import reset_state, reset_state_at_first, zero_state
-from rein.networks.transformer_networks import TransformerNetwork, TransformerState
+from rein.networks.transformer_networks import TransformerCell, TransformerNetwork, TransformerState
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
 __all__ = [
@@ -109,6 +109,7 @@ __all__ = [
     "Sequential",
     "SpatialBroadcastDecodingNetwork",
     "StableNormalProjectionNetwork",
+    "TransformerCell",
     "TransformerNetwork",
     "TransformerState",
     "TruncatedProjectionNetwork",

@@ -11,8 +11,8 @@ from rein.config import configurable
 from rein.distributions import DiagNormal, Distribution
 from rein.nest import Nest
 from rein.networks.chains import ConvLayerParams, LayerSizes, vector_size
-from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
 from rein.networks.item_paths import pack_items
+from rein.networks.layers import LSTMLayer
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.projection_networks import (
@@ -20,6 +20,8 @@ from rein.networks.projection_networks import (
     NormalProjectionNetwork,
     ProjectionCtor,
 )
+from rein.networks.recurrent import CellCtor
+from rein.networks.trunks import Memory, make_trunk
 from rein.specs import TensorSpec
 
 
@@ -103,24 +105,24 @@ class ActorDistributionNetwork(_DistributionHeads):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = EncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            fc_layer_params=fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
             use_fc_bn=use_fc_bn,
             use_fc_ln=use_fc_ln,
-            name=f"{name}.trunk",
         )
         self._build_heads(action_spec, discrete_projection_net_ctor, continuous_projection_net_ctor)
 
 
 @configurable
 class ActorDistributionRNNNetwork(_DistributionHeads):
-    """A stochastic policy with LSTM memory for any nest of discrete and continuous actions."""
+    """A stochastic policy with memory for any nest of discrete and continuous actions."""
 
     def __init__(
         self,
@@ -137,6 +139,7 @@ class ActorDistributionRNNNetwork(_DistributionHeads):
         discrete_projection_net_ctor: ProjectionCtor = CategoricalProjectionNetwork,
         continuous_projection_net_ctor: ProjectionCtor = NormalProjectionNetwork,
         name: str = "ActorDistributionRNNNetwork",
+        cell: CellCtor = LSTMLayer,
     ) -> None:
         """Builds the layers.
 
@@ -146,27 +149,27 @@ class ActorDistributionRNNNetwork(_DistributionHeads):
             input_preprocessors: see `InputPreprocessing`.
             preprocessing_combiner: makes one tensor of a nested input; required for one.
             conv_layer_params: see `ImageEncodingNetwork`; for an image.
-            fc_layer_params: sizes of the layers before the LSTM.
-            lstm_hidden_size: of each LSTM layer; an int is one layer.
-            actor_fc_layer_params: sizes of the layers after the LSTM.
+            fc_layer_params: sizes of the layers before the cells.
+            lstm_hidden_size: of each cell; an int is one cell.
+            actor_fc_layer_params: sizes of the layers after the cells.
             activation: of the hidden layers.
             kernel_initializer: of the hidden layers; None: by variance scaling.
             discrete_projection_net_ctor: called as ``ctor(input_size, action_spec=spec)`` for discrete actions.
             continuous_projection_net_ctor: the same for continuous actions.
             name: of this network.
+            cell: makes each recurrent layer, called as ``cell(input_size, hidden_size)``: see `CellCtor`.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = LSTMEncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            pre_fc_layer_params=fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=actor_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
+            Memory(cell, lstm_hidden_size, actor_fc_layer_params),
         )
         self._build_heads(action_spec, discrete_projection_net_ctor, continuous_projection_net_ctor)
 

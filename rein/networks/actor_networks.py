@@ -11,11 +11,12 @@ from rein.config import configurable
 from rein.distributions import Bounds
 from rein.nest import Nest
 from rein.networks.chains import ConvLayerParams, LayerSizes, small_uniform, vector_size
-from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
 from rein.networks.item_paths import pack_items
-from rein.networks.layers import FC, identity
+from rein.networks.layers import FC, LSTMLayer, identity
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
+from rein.networks.recurrent import CellCtor
+from rein.networks.trunks import Memory, make_trunk
 from rein.specs import BoundedTensorSpec
 
 
@@ -107,22 +108,22 @@ class ActorNetwork(_ActionHeads):
             name: of this network.
         """
         super().__init__(input_tensor_spec, action_spec, name)
-        self.trunk = EncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            fc_layer_params=fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
         )
         self._build_heads(squashing_func)
 
 
 @configurable
 class ActorRNNNetwork(_ActionHeads):
-    """A deterministic policy with LSTM memory for continuous actions."""
+    """A deterministic policy with memory for continuous actions."""
 
     def __init__(
         self,
@@ -138,6 +139,7 @@ class ActorRNNNetwork(_ActionHeads):
         squashing_func: Activation | None = torch.tanh,
         kernel_initializer: Initializer | None = None,
         name: str = "ActorRNNNetwork",
+        cell: CellCtor = LSTMLayer,
     ) -> None:
         """Builds the layers.
 
@@ -147,25 +149,25 @@ class ActorRNNNetwork(_ActionHeads):
             input_preprocessors: see `InputPreprocessing`.
             preprocessing_combiner: makes one tensor of a nested input; required for one.
             conv_layer_params: see `ImageEncodingNetwork`; for an image.
-            fc_layer_params: sizes of the layers before the LSTM.
-            lstm_hidden_size: of each LSTM layer; an int is one layer.
-            actor_fc_layer_params: sizes of the layers after the LSTM.
+            fc_layer_params: sizes of the layers before the cells.
+            lstm_hidden_size: of each cell; an int is one cell.
+            actor_fc_layer_params: sizes of the layers after the cells.
             activation: of the hidden layers.
             squashing_func: onto [-1, 1], which is then stretched onto the bounds; None: actions are not bounded.
             kernel_initializer: of the hidden layers; None: by variance scaling.
             name: of this network.
+            cell: makes each recurrent layer, called as ``cell(input_size, hidden_size)``: see `CellCtor`.
         """
         super().__init__(input_tensor_spec, action_spec, name)
-        self.trunk = LSTMEncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            pre_fc_layer_params=fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=actor_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
+            Memory(cell, lstm_hidden_size, actor_fc_layer_params),
         )
         self._build_heads(squashing_func)

@@ -7,13 +7,15 @@ from torch import Tensor, nn
 
 from rein.config import configurable
 from rein.nest import Nest
-from rein.networks.chains import ConvLayerParams, LayerSizes, small_uniform, vector_size
-from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
-from rein.networks.layers import OneHot, identity
+from rein.networks.chains import ConvLayerParams, LayerSizes, vector_size
+from rein.networks.encoding_networks import EncodingNetwork
+from rein.networks.layers import LSTMLayer, OneHot
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.parallel import NaiveParallelNetwork
 from rein.networks.preprocessing import InputPreprocessing
+from rein.networks.recurrent import CellCtor
+from rein.networks.trunks import Memory, make_trunk, value_layer
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 Combiner = Callable[[Nest], Tensor] | None
@@ -224,18 +226,18 @@ class CriticNetwork(_Critic):
             use_fc_ln,
             f"{name}.encoder",
         )
-        self.joint = EncodingNetwork(
+        self.joint = make_trunk(
             self.encoder.output_spec,
-            output_tensor_spec=output_tensor_spec if output_tensor_spec.ndim > 1 else None,
-            fc_layer_params=joint_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
+            None,
+            None,
+            None,
+            joint_fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.joint",
             use_fc_bn=use_fc_bn,
             use_fc_ln=use_fc_ln,
-            last_layer_size=output_tensor_spec.numel,
-            last_activation=identity,
-            last_kernel_initializer=small_uniform,
-            name=f"{name}.joint",
+            **value_layer(output_tensor_spec),
         )
         self._squeezes = output_tensor_spec.ndim == 0
         self._use_naive_parallel_network = use_naive_parallel_network
@@ -243,7 +245,7 @@ class CriticNetwork(_Critic):
 
 @configurable
 class CriticRNNNetwork(_Critic):
-    """Q(s, a) with LSTM memory, from (observation, action) to a value."""
+    """Q(s, a) with memory, from (observation, action) to a value."""
 
     def __init__(
         self,
@@ -264,6 +266,7 @@ class CriticRNNNetwork(_Critic):
         kernel_initializer: Initializer | None = None,
         use_naive_parallel_network: bool = False,
         name: str = "CriticRNNNetwork",
+        cell: CellCtor = LSTMLayer,
     ) -> None:
         """Builds the layers.
 
@@ -278,13 +281,14 @@ class CriticRNNNetwork(_Critic):
             action_preprocessing_combiner: makes one tensor of a nested action.
             action_fc_layer_params: sizes of the layers of the action alone.
             observation_action_combiner: makes one vector of both; None: concatenation.
-            joint_fc_layer_params: sizes of the layers of both together, before the LSTM.
-            lstm_hidden_size: of each LSTM layer; an int is one layer.
-            critic_fc_layer_params: sizes of the layers after the LSTM.
+            joint_fc_layer_params: sizes of the layers of both together, before the cells.
+            lstm_hidden_size: of each cell; an int is one cell.
+            critic_fc_layer_params: sizes of the layers after the cells.
             activation: of the hidden layers.
             kernel_initializer: of the hidden layers; None: by variance scaling.
             use_naive_parallel_network: make replicas evaluate one after another.
             name: of this network.
+            cell: makes each recurrent layer, called as ``cell(input_size, hidden_size)``: see `CellCtor`.
         """
         super().__init__(input_tensor_spec, name=name)
         self.encoder = ObservationActionEncoder(
@@ -303,18 +307,17 @@ class CriticRNNNetwork(_Critic):
             False,
             f"{name}.encoder",
         )
-        self.joint = LSTMEncodingNetwork(
+        self.joint = make_trunk(
             self.encoder.output_spec,
-            output_tensor_spec=output_tensor_spec if output_tensor_spec.ndim > 1 else None,
-            pre_fc_layer_params=joint_fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=critic_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            last_layer_size=output_tensor_spec.numel,
-            last_activation=identity,
-            last_kernel_initializer=small_uniform,
-            name=f"{name}.joint",
+            None,
+            None,
+            None,
+            joint_fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.joint",
+            Memory(cell, lstm_hidden_size, critic_fc_layer_params),
+            **value_layer(output_tensor_spec),
         )
         self._squeezes = output_tensor_spec.ndim == 0
         self._use_naive_parallel_network = use_naive_parallel_network

@@ -20,9 +20,8 @@ from rein.networks.layers import GRULayer, LSTMLayer, RecurrentCell, Reshape
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.preprocessing import make_preprocessing
+from rein.networks.recurrent import CellCtor
 from rein.specs import TensorSpec
-
-CellCtor = Callable[[int, int], RecurrentCell]
 
 
 def _check_last_layer(name: str, last_layer_size: int | None, last_activation: Activation | None) -> None:
@@ -152,7 +151,7 @@ class RecurrentEncodingNetwork(Network):
 
         Args:
             input_tensor_spec: nest of specs of the input.
-            cell_ctor: called as ``cell_ctor(input_size, hidden_size)`` for each recurrent layer.
+            cell_ctor: called as ``cell_ctor(input_size, hidden_size)`` for each recurrent layer; see `CellCtor`.
             output_tensor_spec: the output is reshaped to it; its size must be that of the last layer.
             input_preprocessors: see `InputPreprocessing`.
             preprocessing_combiner: makes one tensor of a nested input; required for one.
@@ -212,9 +211,11 @@ class RecurrentEncodingNetwork(Network):
         x, _ = self.encoder(inputs)
         states, outputs = [], []
         for i, cell in enumerate(self.cells):
-            before = state[i] if state else cell.initial_state(x)  # type: ignore[operator]
-            after = cell(x, before)
-            x = after[0]
+            if isinstance(cell, RecurrentCell):
+                after = cell(x, state[i] if state else cell.initial_state(x))
+                x = after[0]
+            else:
+                x, after = cell(x, state[i] if state else ())
             states.append(after)
             outputs.append(x)
         return self.decoder(self._select(outputs))[0], tuple(states)
@@ -224,8 +225,10 @@ class RecurrentEncodingNetwork(Network):
         x, _ = self.encoder.unroll(inputs)
         states, outputs = [], []
         for i, cell in enumerate(self.cells):
-            before = state[i] if state else cell.initial_state(x.select(-2, 0))  # type: ignore[operator]
-            x, after = cell.unroll(x, before, is_first)  # type: ignore[operator]
+            if isinstance(cell, RecurrentCell):
+                x, after = cell.unroll(x, state[i] if state else cell.initial_state(x.select(-2, 0)), is_first)
+            else:
+                x, after = cell.unroll(x, state[i] if state else (), is_first)  # type: ignore[operator]
             states.append(after)
             outputs.append(x)
         return self.decoder.unroll(self._select(outputs))[0], tuple(states)

@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.chains import Chain, ConvLayerParams, LayerSizes, fc_chain, vector_size
-from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
-from rein.networks.layers import FC, Layer, NoisyFC
+from rein.networks.layers import FC, Layer, LSTMLayer, NoisyFC
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.parallel import NaiveParallelNetwork
+from rein.networks.recurrent import CellCtor
+from rein.networks.trunks import Memory, make_trunk
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 _INIT_GAIN = 0.1
@@ -150,15 +151,15 @@ class QNetwork(_QBase):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = EncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            fc_layer_params=None if noisy else fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            None if noisy else fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
         )
         self._use_naive_parallel_network = use_naive_parallel_network
         hidden = [*(fc_layer_params or ())] if noisy else []
@@ -168,7 +169,7 @@ class QNetwork(_QBase):
 
 @configurable
 class QRNNNetwork(_QBase):
-    """Q(s, .) with LSTM memory, from an observation to the value of each discrete action."""
+    """Q(s, .) with memory, from an observation to the value of each discrete action."""
 
     def __init__(
         self,
@@ -186,6 +187,7 @@ class QRNNNetwork(_QBase):
         num_quantiles: int | None = None,
         dueling: bool = False,
         name: str = "QRNNNetwork",
+        cell: CellCtor = LSTMLayer,
     ) -> None:
         """Builds the layers.
 
@@ -195,28 +197,28 @@ class QRNNNetwork(_QBase):
             input_preprocessors: see `InputPreprocessing`.
             preprocessing_combiner: makes one tensor of a nested input; required for one.
             conv_layer_params: see `ImageEncodingNetwork`; for an image.
-            fc_layer_params: sizes of the layers before the LSTM.
-            lstm_hidden_size: of each LSTM layer; an int is one layer.
-            value_fc_layer_params: sizes of the layers after the LSTM.
+            fc_layer_params: sizes of the layers before the cells.
+            lstm_hidden_size: of each cell; an int is one cell.
+            value_fc_layer_params: sizes of the layers after the cells.
             activation: of the hidden layers.
             kernel_initializer: of the hidden layers; None: by variance scaling.
             use_naive_parallel_network: make replicas evaluate one after another.
             num_quantiles: quantiles of the return for each action; None: its mean, without that dimension.
             dueling: separate streams for the value of the state and the advantages of the actions.
             name: of this network.
+            cell: makes each recurrent layer, called as ``cell(input_size, hidden_size)``: see `CellCtor`.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = LSTMEncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            pre_fc_layer_params=fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=value_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
+            Memory(cell, lstm_hidden_size, value_fc_layer_params),
         )
         self._use_naive_parallel_network = use_naive_parallel_network
         self._build_head(action_spec, num_quantiles, dueling, None, activation, noisy=False)

@@ -1,5 +1,7 @@
 """Recurrent cells as networks, and networks that remember in simpler ways."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,6 +12,10 @@ from rein.nest import Nest
 from rein.networks.layers import GRULayer, LSTMLayer, RecurrentCell
 from rein.networks.network import Network
 from rein.specs import TensorSpec
+
+CellCtor = Callable[[int, int], RecurrentCell | Network]
+"""Makes one recurrent layer from ``(input_size, hidden_size)``: `LSTMLayer`, `GRULayer`, or any network from vectors of
+`input_size` to vectors of `hidden_size` with a state that starts from zeros, such as `TransformerCell`."""
 
 
 class _Cell(Network):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.chains import vector_size
-from rein.networks.layers import LayerNorm, TransformerBlock
+from rein.networks.layers import FC, LayerNorm, TransformerBlock
 from rein.networks.network import Network
 from rein.networks.preprocessing import make_preprocessing
 from rein.specs import TensorSpec
@@ -110,3 +110,52 @@ class TransformerNetwork(Network):
             torch.cat((memory[..., 1:, :], newest), -2), (length + 1).clamp(max=self._memory_size)
         )
         return self.norm(core), new_state
+
+
+@configurable
+class TransformerCell(Network):
+    """A transformer over the recent past in the place of a recurrent cell, [B, input_size] to [B, hidden_size]."""
+
+    leading_dims_agnostic = True
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_attention_heads: int = 4,
+        d_ff: int | None = None,
+        num_memory_layers: int = 1,
+        memory_size: int = 16,
+        name: str = "TransformerCell",
+    ) -> None:
+        """Builds the layers.
+
+        Args:
+            input_size: length of the input vector.
+            hidden_size: length of the output, a multiple of `num_attention_heads`.
+            num_attention_heads: of all layers.
+            d_ff: width of the hidden layers; None: `hidden_size`.
+            num_memory_layers: transformer layers over the last steps.
+            memory_size: number of past steps that are seen, the current one not counted.
+            name: of this network.
+        """
+        super().__init__(TensorSpec((input_size,)), name=name)
+        if hidden_size % num_attention_heads:
+            raise ValueError(
+                f"{name}: hidden_size {hidden_size} is not a multiple of num_attention_heads {num_attention_heads}: "
+                "change one of them"
+            )
+        self.into = FC(input_size, hidden_size)
+        self.transformer = TransformerNetwork(
+            TensorSpec((hidden_size,)),
+            num_prememory_layers=0,
+            num_attention_heads=num_attention_heads,
+            d_ff=hidden_size if d_ff is None else d_ff,
+            num_memory_layers=num_memory_layers,
+            memory_size=memory_size,
+            name=f"{name}.transformer",
+        )
+
+    def forward(self, inputs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
+        """One step, [..., input_size] to [..., hidden_size]."""
+        return self.transformer(self.into(inputs), state)

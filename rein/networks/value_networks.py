@@ -7,11 +7,12 @@ from torch import Tensor
 
 from rein.config import configurable
 from rein.nest import Nest
-from rein.networks.chains import ConvLayerParams, LayerSizes, small_uniform
-from rein.networks.encoding_networks import EncodingNetwork, LSTMEncodingNetwork
-from rein.networks.layers import identity
+from rein.networks.chains import ConvLayerParams, LayerSizes
+from rein.networks.layers import LSTMLayer
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
+from rein.networks.recurrent import CellCtor
+from rein.networks.trunks import Memory, make_trunk, value_layer
 from rein.specs import TensorSpec
 
 
@@ -68,28 +69,25 @@ class ValueNetwork(_Value):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = EncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            output_tensor_spec=output_tensor_spec if output_tensor_spec.ndim > 1 else None,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            fc_layer_params=fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
             use_fc_bn=use_fc_bn,
             use_fc_ln=use_fc_ln,
-            last_layer_size=output_tensor_spec.numel,
-            last_activation=identity,
-            last_kernel_initializer=small_uniform,
-            name=f"{name}.trunk",
+            **value_layer(output_tensor_spec),
         )
         self._squeezes = output_tensor_spec.ndim == 0
 
 
 @configurable
 class ValueRNNNetwork(_Value):
-    """V(s) with LSTM memory, from an observation to a value."""
+    """V(s) with memory, from an observation to a value."""
 
     def __init__(
         self,
@@ -104,6 +102,7 @@ class ValueRNNNetwork(_Value):
         activation: Activation = torch.relu_,
         kernel_initializer: Initializer | None = None,
         name: str = "ValueRNNNetwork",
+        cell: CellCtor = LSTMLayer,
     ) -> None:
         """Builds the layers.
 
@@ -113,28 +112,25 @@ class ValueRNNNetwork(_Value):
             input_preprocessors: see `InputPreprocessing`.
             preprocessing_combiner: makes one tensor of a nested input; required for one.
             conv_layer_params: see `ImageEncodingNetwork`; for an image.
-            fc_layer_params: sizes of the layers before the LSTM.
-            lstm_hidden_size: of each LSTM layer; an int is one layer.
-            value_fc_layer_params: sizes of the layers after the LSTM.
+            fc_layer_params: sizes of the layers before the cells.
+            lstm_hidden_size: of each cell; an int is one cell.
+            value_fc_layer_params: sizes of the layers after the cells.
             activation: of the hidden layers.
             kernel_initializer: of the hidden layers; None: by variance scaling.
             name: of this network.
+            cell: makes each recurrent layer, called as ``cell(input_size, hidden_size)``: see `CellCtor`.
         """
         super().__init__(input_tensor_spec, name=name)
-        self.trunk = LSTMEncodingNetwork(
+        self.trunk = make_trunk(
             input_tensor_spec,
-            output_tensor_spec=output_tensor_spec if output_tensor_spec.ndim > 1 else None,
-            input_preprocessors=input_preprocessors,
-            preprocessing_combiner=preprocessing_combiner,
-            conv_layer_params=conv_layer_params,
-            pre_fc_layer_params=fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=value_fc_layer_params,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            last_layer_size=output_tensor_spec.numel,
-            last_activation=identity,
-            last_kernel_initializer=small_uniform,
-            name=f"{name}.trunk",
+            input_preprocessors,
+            preprocessing_combiner,
+            conv_layer_params,
+            fc_layer_params,
+            activation,
+            kernel_initializer,
+            f"{name}.trunk",
+            Memory(cell, lstm_hidden_size, value_fc_layer_params),
+            **value_layer(output_tensor_spec),
         )
         self._squeezes = output_tensor_spec.ndim == 0

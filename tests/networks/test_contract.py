@@ -48,6 +48,7 @@ from rein.networks import (
     Sequential,
     SpatialBroadcastDecodingNetwork,
     StableNormalProjectionNetwork,
+    TransformerCell,
     TransformerNetwork,
     TruncatedProjectionNetwork,
     UnitNormalActorDistributionNetwork,
@@ -56,6 +57,7 @@ from rein.networks import (
     layers,
 )
 from rein.specs import BoundedTensorSpec, TensorSpec
+from tests import tolerances
 
 VECTOR = TensorSpec((5,))
 IMAGE = TensorSpec((2, 12, 12))
@@ -64,6 +66,7 @@ CHOICE = BoundedTensorSpec((), torch.int64, minimum=0, maximum=3)
 CHOICES = BoundedTensorSpec((2,), torch.int64, minimum=0, maximum=(2, 4))
 NESTED = {"image": IMAGE, "pair": (VECTOR, CHOICE)}
 CONV = ((4, 3, 2), (6, 3, 1, 1))
+ATTENTION = partial(TransformerCell, num_attention_heads=2, memory_size=3)
 
 
 def preprocessors() -> dict:
@@ -113,6 +116,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "gru_cell": partial(GRUCell, 5, 4),
     "actor": partial(ActorNetwork, VECTOR, ACTION, fc_layer_params=(8,)),
     "actor_nested": partial(ActorNetwork, VECTOR, {"a": ACTION, "b": (ACTION,)}, fc_layer_params=(8,)),
+    "actor_gru": partial(ActorRNNNetwork, VECTOR, ACTION, lstm_hidden_size=(6, 5), cell=layers.GRULayer),
     "actor_rnn": partial(ActorRNNNetwork, VECTOR, ACTION, lstm_hidden_size=6),
     "policy_normal": partial(ActorDistributionNetwork, VECTOR, ACTION, fc_layer_params=(8,)),
     "policy_mixed": partial(
@@ -159,6 +163,9 @@ NETWORKS: dict[str, Callable[[], Network]] = {
         TensorSpec((4,)),
         continuous_projection_net_ctor=OnehotCategoricalProjectionNetwork,
     ),
+    "policy_attention": partial(
+        ActorDistributionRNNNetwork, VECTOR, (CHOICE, ACTION), lstm_hidden_size=(8, 6), cell=ATTENTION
+    ),
     "policy_rnn": partial(ActorDistributionRNNNetwork, VECTOR, (CHOICE, ACTION), lstm_hidden_size=6),
     "policy_unit": partial(UnitNormalActorDistributionNetwork, NESTED, TensorSpec((3,))),
     "critic": partial(CriticNetwork, (VECTOR, ACTION), joint_fc_layer_params=(8, 8)),
@@ -172,15 +179,19 @@ NETWORKS: dict[str, Callable[[], Network]] = {
         action_fc_layer_params=(8,),
         observation_action_combiner=NestSum(),
     ),
+    "critic_attention": partial(CriticRNNNetwork, (VECTOR, ACTION), lstm_hidden_size=6, cell=ATTENTION),
+    "critic_gru": partial(CriticRNNNetwork, (VECTOR, ACTION), lstm_hidden_size=6, cell=GRUCell),
     "critic_rnn": partial(CriticRNNNetwork, (VECTOR, ACTION), joint_fc_layer_params=(8,), lstm_hidden_size=6),
     "value": partial(ValueNetwork, VECTOR, fc_layer_params=(8,)),
     "value_vector": partial(ValueNetwork, VECTOR, TensorSpec((3,))),
+    "value_gru": partial(ValueRNNNetwork, VECTOR, lstm_hidden_size=6, cell=layers.GRULayer),
     "value_rnn": partial(ValueRNNNetwork, VECTOR, lstm_hidden_size=6),
     "q": partial(QNetwork, VECTOR, CHOICE, fc_layer_params=(8,)),
     "q_rainbow": partial(QNetwork, VECTOR, CHOICE, fc_layer_params=(8,), num_quantiles=5, dueling=True, noisy=True),
     "q_universal": partial(
         QNetwork, (VECTOR, ACTION), CHOICE, preprocessing_combiner=NestConcat(), fc_layer_params=(8,)
     ),
+    "q_gru": partial(QRNNNetwork, VECTOR, CHOICE, lstm_hidden_size=6, cell=layers.GRULayer),
     "q_rnn": partial(QRNNNetwork, VECTOR, CHOICE, lstm_hidden_size=6, dueling=True),
     "dynamics": partial(DynamicsNetwork, (VECTOR, CHOICE), VECTOR, joint_fc_layer_params=(8,)),
     "dynamics_prob": partial(DynamicsNetwork, (VECTOR, ACTION), VECTOR, joint_fc_layer_params=(8,), prob=True),
@@ -232,11 +243,15 @@ def tensors(output) -> list[Tensor]:
     return nest.flatten(distributions_to_params(output))
 
 
-def assert_close(left, right, tolerance: float = 1e-6) -> None:
-    left, right = tensors(left), tensors(right)
-    assert len(left) == len(right)
-    for x, y in zip(left, right, strict=True):
-        torch.testing.assert_close(x, y, atol=tolerance, rtol=tolerance)
+def assert_equal(left, right) -> None:
+    for x, y in zip(tensors(left), tensors(right), strict=True):
+        assert torch.equal(x, y)
+
+
+def assert_close(left, right, network: Network, steps: int = 1) -> None:
+    """Equal but for the order of the sums in `network`."""
+    for x, y in zip(tensors(left), tensors(right), strict=True):
+        tolerances.assert_close(x, y, **tolerances.sums_of(network, steps))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -275,12 +290,12 @@ def test_round_trips_keep_the_function(name):
     network = build(name)
     inputs = inputs_for(network.input_tensor_spec, BATCH)
     expected = network(inputs)
-    assert_close(copy.deepcopy(network)(inputs), expected, 0)
-    assert_close(pickle.loads(pickle.dumps(network))(inputs), expected, 0)
+    assert_equal(copy.deepcopy(network)(inputs), expected)
+    assert_equal(pickle.loads(pickle.dumps(network))(inputs), expected)
     if name != "param":  # its parameters are given from outside
         other = network.copy().eval()
         other.load_state_dict(network.state_dict())
-        assert_close(other(inputs), expected, 0)
+        assert_equal(other(inputs), expected)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -307,15 +322,12 @@ def test_replicas_equal_separate_networks(name):
     for i, replica in enumerate(replicas):
         expected, replica_state = replica(shared)
         expected_second, _ = replica(nest.map_structure(lambda x, i=i: x[:, i], own), replica_state)
-        for got, want in zip(tensors(output), tensors(expected), strict=True):
-            torch.testing.assert_close(got[:, i], want, atol=1e-6, rtol=1e-5)
-        for got, want in zip(tensors(second), tensors(expected_second), strict=True):
-            torch.testing.assert_close(got[:, i], want, atol=1e-6, rtol=1e-5)
+        assert_close([got[:, i] for got in tensors(output)], expected, network)
+        assert_close([got[:, i] for got in tensors(second)], expected_second, network, steps=2)
     # Replicas differ from each other, and loading a network makes a replica equal to it.
     parallel.load_replica(1, network)
     loaded, _ = parallel(shared)
-    for got, want in zip(tensors(loaded), tensors(network(shared)[0]), strict=True):
-        torch.testing.assert_close(got[:, 1], want, atol=1e-6, rtol=1e-5)
+    assert_close([got[:, 1] for got in tensors(loaded)], network(shared)[0], network)
 
 
 @pytest.mark.parametrize("name", ["mlp", "cnn", "lstm", "nested", "policy_sac", "critic", "mlp_batch_norm"])
@@ -328,7 +340,7 @@ def test_replicas_get_the_gradients_of_separate_networks(name):
     sum(x.square().sum() for replica in replicas for x in tensors(replica(inputs)[0])).backward()
     total = sum(p.grad.square().sum() for p in parallel.parameters())
     expected = sum(p.grad.square().sum() for replica in replicas for p in replica.parameters())
-    torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-6)
+    tolerances.assert_close(total, expected, **tolerances.sums_of(network, steps=2))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -336,11 +348,11 @@ def test_parallel_networks_round_trip(name):
     parallel = build(name).make_parallel(2).eval()
     inputs = inputs_for(parallel.input_tensor_spec, BATCH)
     expected = parallel(inputs)
-    assert_close(pickle.loads(pickle.dumps(parallel))(inputs), expected, 0)
-    assert_close(copy.deepcopy(parallel)(inputs), expected, 0)
+    assert_equal(pickle.loads(pickle.dumps(parallel))(inputs), expected)
+    assert_equal(copy.deepcopy(parallel)(inputs), expected)
     other = parallel.copy().eval()
     other.load_state_dict(parallel.state_dict())
-    assert_close(other(inputs), expected, 0)
+    assert_equal(other(inputs), expected)
 
 
 @pytest.mark.parametrize("resets", [False, True])
@@ -359,10 +371,8 @@ def test_unroll_equals_step_by_step(name, resets):
         output, state = network(nest.map_structure(lambda x, t=t: x[:, t], inputs), state)
         outputs.append(tensors(output))
     got, last = network.unroll(inputs, (), is_first)
-    for i, tensor in enumerate(tensors(got)):
-        expected = torch.stack([step[i] for step in outputs], 1)
-        torch.testing.assert_close(tensor, expected, atol=1e-6, rtol=1e-5)
-    assert_close(last, state, 1e-5)
+    assert_close(got, [torch.stack(steps, 1) for steps in zip(*outputs, strict=True)], network, time)
+    assert_close(last, state, network, time)
 
 
 @pytest.mark.parametrize("name", ["lstm", "policy_rnn", "critic", "sequential", "transformer"])
@@ -377,9 +387,8 @@ def test_parallel_unroll_equals_step_by_step(name):
         output, state = network(nest.map_structure(lambda x, t=t: x[:, t], inputs), state)
         outputs.append(tensors(output))
     got, last = network.unroll(inputs, (), is_first)
-    for i, tensor in enumerate(tensors(got)):
-        torch.testing.assert_close(tensor, torch.stack([step[i] for step in outputs], 1), atol=1e-6, rtol=1e-5)
-    assert_close(last, state, 1e-5)
+    assert_close(got, [torch.stack(steps, 1) for steps in zip(*outputs, strict=True)], network, 4)
+    assert_close(last, state, network, 4)
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "critic_rnn"])
@@ -394,7 +403,7 @@ def test_unroll_has_the_gradients_of_stepping(name):
     stepped, _ = network._unroll_steps(inputs, (), is_first)
     stepped.square().sum().backward()
     for key, parameter in network.named_parameters():
-        torch.testing.assert_close(parameter.grad, expected[key], atol=1e-6, rtol=1e-4)
+        tolerances.assert_close(parameter.grad, expected[key], **tolerances.sums_of(network, steps=2 * 4))
 
 
 def test_unroll_with_resets_is_traced_without_graph_breaks():
@@ -403,7 +412,7 @@ def test_unroll_with_resets_is_traced_without_graph_breaks():
     assert network.is_rnn  # the specs are found before tracing
     inputs, is_first = inputs_for(VECTOR, BATCH, 4), torch.tensor([[0, 0, 1, 0]] * BATCH).bool()
     compiled = torch.compile(lambda x, first: network.unroll(x, (), first), fullgraph=True, backend="eager")
-    assert_close(compiled(inputs, is_first), network.unroll(inputs, (), is_first), 1e-5)
+    assert_close(compiled(inputs, is_first), network.unroll(inputs, (), is_first), network, steps=4)
 
 
 QUICKLY_TRACED = ("mlp", "cnn", "nested", "lstm", "policy_mixed", "policy_sac", "critic", "q", "parallel")
@@ -418,9 +427,9 @@ def test_traced_without_graph_breaks(name):
     inputs = inputs_for(network.input_tensor_spec, BATCH)
     expected = network(inputs)
     compiled = torch.compile(network, fullgraph=True, backend="eager")
-    assert_close(compiled(inputs, ()), expected)
+    assert_close(compiled(inputs, ()), expected, network)
     if network.is_rnn:
-        assert_close(compiled(inputs, expected[1]), network(inputs, expected[1]))
+        assert_close(compiled(inputs, expected[1]), network(inputs, expected[1]), network)
 
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "nested", "critic"])
@@ -429,7 +438,7 @@ def test_parallel_networks_traced_without_graph_breaks(name):
     network = build(name).make_parallel(2).eval()
     inputs = inputs_for(network.input_tensor_spec, BATCH)
     compiled = torch.compile(network, fullgraph=True, backend="eager")
-    assert_close(compiled(inputs, ()), network(inputs))
+    assert_close(compiled(inputs, ()), network(inputs), network)
 
 
 @pytest.mark.slow
@@ -439,4 +448,4 @@ def test_compiled_by_inductor_gives_the_same(name):
     network = build(name)
     inputs = inputs_for(network.input_tensor_spec, BATCH)
     compiled = torch.compile(network, fullgraph=True)
-    assert_close(compiled(inputs, ()), network(inputs), 1e-5)
+    assert_close(compiled(inputs, ()), network(inputs), network)

@@ -11,12 +11,16 @@ from rein.algorithms.on_policy import (
     PPOAlgorithm,
     TracAlgorithm,
 )
-from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, ValueRNNNetwork
+from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, TransformerCell, ValueRNNNetwork
 from tests.contract.world import FRESH, ROLLOUT, Case, adam, default_optimizer
 
 RECURRENT = {
     "actor_network_ctor": partial(ActorDistributionRNNNetwork, lstm_hidden_size=8),
     "value_network_ctor": partial(ValueRNNNetwork, lstm_hidden_size=8),
+}
+ATTENTION = {
+    name: partial(ctor, cell=partial(TransformerCell, num_attention_heads=2, memory_size=3))
+    for name, ctor in RECURRENT.items()
 }
 STORED = dict(unroll_length=8, mini_batch_size=2, num_updates_per_train_iter=2, clear_replay_buffer=False)
 
@@ -31,6 +35,10 @@ def ppo() -> dict[str, Any]:
 
 def recurrent_ppo() -> dict[str, Any]:
     return {**ppo(), **RECURRENT}
+
+
+def attentive_ppo() -> dict[str, Any]:
+    return {**ppo(), **ATTENTION}
 
 
 def ppg() -> dict[str, Any]:
@@ -62,6 +70,7 @@ CASES = {
     "ppo_continuous": Case(PPOAlgorithm, "continuous", FRESH, ppo),
     "ppo_mixed": Case(PPOAlgorithm, "mixed", FRESH, ppo),
     "ppo_recurrent": Case(PPOAlgorithm, "discrete", FRESH, recurrent_ppo),
+    "ppo_attention": Case(PPOAlgorithm, "mixed", {**FRESH, "use_rollout_state": True}, attentive_ppo),
     "ppo_stored_states": Case(PPOAlgorithm, "mixed", {**FRESH, "use_rollout_state": True}, recurrent_ppo),
     "ppo_vector_reward": Case(PPOAlgorithm, "continuous", FRESH, ppo, 2),
     "ppo_from_a_buffer": Case(PPOAlgorithm, "continuous", STORED, ppo),
