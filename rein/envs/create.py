@@ -50,6 +50,8 @@ def create_environment(
     step_timeout: float = 60.0,
     start_timeout: float = 120.0,
     num_slots: int = 2,
+    env_load_fn: Callable[..., gym.Env[Any, Any]] | None = None,
+    start_serially: bool = False,
 ) -> Environment:
     """Creates a batch of worlds.
 
@@ -82,19 +84,31 @@ def create_environment(
         start_timeout: seconds that a worker may take to make its worlds.
         num_slots: number of buffers that steps alternate between; a `TimeStep` stays valid for ``num_slots - 1``
             further steps.
+        env_load_fn: makes a world, called as `env_load_fn(env_name, **env_kwargs)` in place of the suites, such as
+            `rein.envs.loaders.suite_gym.load`; not available for "vector" and "envpool".
+        start_serially: whether each worker process must have made its worlds before the next one starts.
 
     Returns:
         The environment, not yet reset; close it after use, or use it in a `with` statement.
     """
     _check_arguments(env_name, num_parallel_environments, backend, num_slots)
     policy = FaultPolicy(strict, max_restarts, step_timeout, start_timeout)
-    factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}))
+    factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}), env_load_fn)
     reason = "as asked for"
     if backend == "auto":
         backend, reason = _choose_backend(factory, num_parallel_environments, num_workers, start_method, policy)
     logger.info("%s x %d: backend %r, %s", factory.name, num_parallel_environments, backend, reason)
     recipe = partial(
-        _create, factory, num_parallel_environments, backend, policy, num_workers, start_method, seed, num_slots
+        _create,
+        factory,
+        num_parallel_environments,
+        backend,
+        policy,
+        num_workers,
+        start_method,
+        seed,
+        num_slots,
+        start_serially,
     )
     env = recipe()
     env.recipe = recipe
@@ -110,8 +124,11 @@ def _create(
     start_method: str | None,
     seed: int | None,
     num_slots: int,
+    start_serially: bool,
 ) -> Environment:
     common: dict[str, Any] = {"seed": seed, "num_slots": num_slots}
+    if factory.loader is not None and backend in ("vector", "envpool"):
+        raise ValueError(f"env_load_fn makes single worlds, and the {backend} backend has none: use backend='sync'")
     if backend == "vector":
         return _create_vector(factory, batch_size, policy, common)
     if backend == "envpool":
@@ -121,7 +138,14 @@ def _create(
         return BatchEnvironment(factory, batch_size, **common)
     if backend == "thread":
         return ThreadEnvironment(factory, batch_size, num_workers=num_workers, **common)
-    return ProcessEnvironment(factory, batch_size, num_workers=num_workers, start_method=start_method, **common)
+    return ProcessEnvironment(
+        factory,
+        batch_size,
+        num_workers=num_workers,
+        start_method=start_method,
+        start_serially=start_serially,
+        **common,
+    )
 
 
 def _check_arguments(env_name: EnvSource, batch_size: int, backend: str, num_slots: int) -> None:
@@ -171,7 +195,7 @@ def _create_envpool(
 
 def _exact_batch(factory: EnvFactory) -> Callable[..., Environment] | None:
     """What makes a compiled batch of the factory's worlds; None if there is none, or none for these arguments."""
-    if factory.wrappers or factory.kwargs or not isinstance(factory.source, str):
+    if factory.wrappers or factory.kwargs or factory.loader is not None or not isinstance(factory.source, str):
         return None
     from rein.envs.vectorised import exact_batch
 

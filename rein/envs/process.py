@@ -153,6 +153,7 @@ class ProcessEnvironment(BufferedEnvironment):
         num_slots: int = 2,
         num_workers: int | None = None,
         start_method: str | None = None,
+        start_serially: bool = False,
     ) -> None:
         """Starts the workers and waits until all worlds are made.
 
@@ -164,6 +165,7 @@ class ProcessEnvironment(BufferedEnvironment):
             num_slots: number of buffers that steps alternate between.
             num_workers: number of processes; None for one per usable core, at most one per world.
             start_method: "forkserver", "spawn" or "fork"; None for "forkserver" where there is one.
+            start_serially: whether each worker must have made its worlds before the next one starts.
         """
         self._closed = True
         self._context = start_context(start_method)
@@ -182,7 +184,9 @@ class ProcessEnvironment(BufferedEnvironment):
         try:
             for start, stop in bounds:
                 self._workers.append(self._start_worker(start, stop, self._base_seeds[start:stop]))
-            for worker in self._workers:
+                if start_serially:
+                    self._await_ready(self._workers[-1])
+            for worker in [] if start_serially else self._workers:
                 self._await_ready(worker)
         except BaseException:
             self.close()

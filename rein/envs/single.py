@@ -34,15 +34,19 @@ class EnvFactory:
             `gymnasium.Env`.
         wrappers: applied in order to each world; each takes and returns a `gymnasium.Env`.
         kwargs: passed to the function or to the suite.
+        loader: called as `loader(source, **kwargs)` in their place.
     """
 
     source: EnvSource
     wrappers: tuple[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]], ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+    loader: Callable[..., gym.Env[Any, Any]] | None = None
 
     def make(self) -> gym.Env[Any, Any]:
         """A new world, not yet reset."""
-        if isinstance(self.source, str):
+        if self.loader is not None:
+            env = self.loader(self.source, **self.kwargs)
+        elif isinstance(self.source, str):
             from rein.envs import suites
 
             env = suites.load(self.source, **self.kwargs)

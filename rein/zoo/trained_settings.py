@@ -47,6 +47,7 @@ _WATCHING = {
         "seed",
         "num_workers",
         "start_method",
+        "start_serially",
         "strict",
         "max_restarts",
         "step_timeout",

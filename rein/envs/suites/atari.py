@@ -189,6 +189,43 @@ class DeepMindAtari(gym.Wrapper[Image, int, Any, Any], gym.utils.RecordConstruct
         return np.ascontiguousarray(small.transpose(2, 0, 1))
 
 
+@configurable
+class DMAtariPreprocessing(DeepMindAtari):
+    """`DeepMindAtari` under its documented name and parameters, for a game of `suite_gym.load`.
+
+    FIRE is pressed after a reset and also after a lost life, which does not end the episode.
+
+    Args:
+        env: an `ale_py.AtariEnv` made with `frameskip=1`; only its emulator is used.
+        frame_skip: frames per action.
+        noop_max: each game starts with 1 to `noop_max` frames of doing nothing; 0 for none.
+        screen_size: height and width of the observation, in pixels.
+        gray_scale: whether observations have one channel instead of three.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        frame_skip: int = 4,
+        noop_max: int = 30,
+        screen_size: int = 84,
+        gray_scale: bool = True,
+    ) -> None:
+        super().__init__(env, frame_skip, noop_max, screen_size, gray_scale, False, True, False, 0.0)
+
+    def step(self, action: int) -> tuple[Image, float, bool, bool, dict[str, Any]]:
+        """Repeats the action for `frame_skip` frames, and presses FIRE if that has cost a life."""
+        before = self._lives
+        result = super().step(action)
+        if self._fire is None or self._game_over or self._lives >= before:
+            return result
+        reward = result[1] + self._advance(self._fire)
+        over = self._ale.game_over(with_truncation=False)
+        truncated = self._ale.game_truncated() and not over
+        self._game_over, self._lives = over or truncated, self._ale.lives()
+        return self._observe(), reward, over, truncated, {"lives": self._lives}
+
+
 def _game_of(env_name: str) -> tuple[str, float | None]:
     """Returns the game's name and the chance of repeated actions that the id stands for (None: the default)."""
     if env_name.startswith(_ALE):
@@ -217,40 +254,34 @@ def _list_ids() -> list[str]:
     return [env_id for env_id in gym.registry if env_id.startswith(_ALE)]
 
 
-def _make(
+def make_emulator(
     env_name: str,
-    repeat_action_probability: float | None = None,
     full_action_space: bool = False,
     max_num_frames_per_episode: int = 108_000,
     render_mode: str | None = None,
     mode: int | None = None,
     difficulty: int | None = None,
-    **preprocessing: Any,
+    obs_type: str = "rgb",
 ) -> gym.Env[Any, Any]:
-    """Returns a game with DeepMind preprocessing.
+    """Returns a game without any preprocessing: each step is one frame, and no action is repeated by chance.
 
     Args:
-        env_name: "ALE/Breakout-v5", "BreakoutNoFrameskip-v4", "Breakout-v4" or "Breakout". Ids of version 5 (and
-            plain names) repeat the previous action with probability 0.25, version 4 never.
-        repeat_action_probability: overrides what the id stands for.
+        env_name: "ALE/Breakout-v5", "BreakoutNoFrameskip-v4", "Breakout-v4" or "Breakout".
         full_action_space: all 18 actions instead of those that do something.
         max_num_frames_per_episode: a truncation, in emulator frames.
         render_mode: None, "rgb_array" or "human".
         mode: variant of the game.
         difficulty: of the game.
-        **preprocessing: for `DeepMindAtari`.
+        obs_type: "rgb" or "grayscale" screens.
     """
-    game, chance = _game_of(env_name)
     known = _list_ids()
-    env_id = f"{_ALE}{game}-v5"
+    env_id = f"{_ALE}{_game_of(env_name)[0]}-v5"
     if env_id not in known:
         raise unknown_name(env_name, [*known, *ATARI_57], "Atari game")
-    if repeat_action_probability is None:
-        repeat_action_probability = 0.25 if chance is None else chance
     env = gym.make(
         env_id,
         frameskip=1,
-        obs_type="grayscale",
+        obs_type=obs_type,
         repeat_action_probability=0.0,
         full_action_space=full_action_space,
         max_num_frames_per_episode=max_num_frames_per_episode,
@@ -259,7 +290,27 @@ def _make(
         difficulty=difficulty,
         disable_env_checker=True,
     )
-    return DeepMindAtari(env.unwrapped, repeat_action_probability=repeat_action_probability, **preprocessing)
+    return env.unwrapped
+
+
+_OF_THE_EMULATOR = ("full_action_space", "max_num_frames_per_episode", "render_mode", "mode", "difficulty")
+
+
+def _make(env_name: str, repeat_action_probability: float | None = None, **kwargs: Any) -> gym.Env[Any, Any]:
+    """Returns a game with DeepMind preprocessing.
+
+    Args:
+        env_name: see `make_emulator`. Ids of version 5 (and plain names) repeat the previous action with probability
+            0.25, version 4 never.
+        repeat_action_probability: overrides what the id stands for.
+        **kwargs: for `make_emulator` and for `DeepMindAtari`.
+    """
+    emulator = {name: kwargs.pop(name) for name in _OF_THE_EMULATOR if name in kwargs}
+    env = make_emulator(env_name, obs_type="grayscale", **emulator)
+    if repeat_action_probability is None:
+        chance = _game_of(env_name)[1]
+        repeat_action_probability = 0.25 if chance is None else chance
+    return DeepMindAtari(env, repeat_action_probability=repeat_action_probability, **kwargs)
 
 
 ATARI = Suite(

@@ -34,6 +34,7 @@ class DmControlEnv(gym.Env[Any, NDArray[np.float32]]):
         width: of frames, in pixels.
         height: of frames, in pixels.
         camera_id: index or name of the camera.
+        visualize_reward: whether colors of the scene show the reward.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012 (Gymnasium's name)
@@ -49,6 +50,7 @@ class DmControlEnv(gym.Env[Any, NDArray[np.float32]]):
         width: int = 240,
         height: int = 240,
         camera_id: int | str = 0,
+        visualize_reward: bool = False,
     ) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ValueError(f"dm_control renders only 'rgb_array'; got {render_mode!r}.")
@@ -58,6 +60,7 @@ class DmControlEnv(gym.Env[Any, NDArray[np.float32]]):
             task,
             task_kwargs=dict(task_kwargs or {}),
             environment_kwargs=dict(environment_kwargs or {}),
+            visualize_reward=visualize_reward,
         )
         self.render_mode = render_mode
         self._flatten = flatten

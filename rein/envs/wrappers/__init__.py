@@ -16,9 +16,11 @@ if TYPE_CHECKING:
         RescaleAction,
         TransformAction,
     )
+    from rein.envs.wrappers.atari import DMAtariPreprocessing
     from rein.envs.wrappers.info import InfoMetrics, RecordEpisodeStatistics
     from rein.envs.wrappers.observations import (
         ActionMaskObservation,
+        ActionObservationWrapper,
         ChannelFirst,
         FilterObservation,
         FlattenObservation,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from rein.envs.wrappers.rewards import (
         ClipReward,
         ScalarReward,
+        ScalarRewardWrapper,
         TransformReward,
         VectorReward,
     )
@@ -44,9 +47,11 @@ _HOMES = {
     "ParameterizedAction": "actions",
     "RescaleAction": "actions",
     "TransformAction": "actions",
+    "DMAtariPreprocessing": "atari",
     "InfoMetrics": "info",
     "RecordEpisodeStatistics": "info",
     "ActionMaskObservation": "observations",
+    "ActionObservationWrapper": "observations",
     "ChannelFirst": "observations",
     "FilterObservation": "observations",
     "FlattenObservation": "observations",
@@ -57,6 +62,7 @@ _HOMES = {
     "TransformObservation": "observations",
     "ClipReward": "rewards",
     "ScalarReward": "rewards",
+    "ScalarRewardWrapper": "rewards",
     "TransformReward": "rewards",
     "VectorReward": "rewards",
     "Curriculum": "tasks",
@@ -69,11 +75,13 @@ _HOMES = {
 
 __all__ = [
     "ActionMaskObservation",
+    "ActionObservationWrapper",
     "ChannelFirst",
     "ClipAction",
     "ClipReward",
     "Curriculum",
     "CurriculumStatus",
+    "DMAtariPreprocessing",
     "DiscreteContinuousAction",
     "DiscretizeAction",
     "FilterObservation",
@@ -89,6 +97,7 @@ __all__ = [
     "RescaleAction",
     "ResizeObservation",
     "ScalarReward",
+    "ScalarRewardWrapper",
     "TimeAwareObservation",
     "TimeLimit",
     "TransformAction",

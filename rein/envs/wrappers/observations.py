@@ -166,6 +166,54 @@ class MaskVelocity(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordConstr
 
 
 @configurable
+class ActionObservationWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Shows the previous action beside the observation: `{"observation": ..., "prev_action": ...}`, zeros at first.
+
+    Args:
+        env: the world to wrap.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        self._no_action = _zeros(env.action_space)
+        parts = {"observation": env.observation_space, "prev_action": _with_zeros(env.action_space)}
+        self.observation_space = spaces.Dict(parts)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Resets the world; the previous action is zero."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return {"observation": observation, "prev_action": self._no_action}, info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps the world and adds the action."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return {"observation": observation, "prev_action": action}, reward, terminated, truncated, info
+
+
+def _zeros(space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {name: _zeros(child) for name, child in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_zeros(child) for child in space.spaces)
+    return np.zeros(space.shape or (), space.dtype)
+
+
+def _with_zeros(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """The space, made larger where 0 is not in it."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: _with_zeros(child) for name, child in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([_with_zeros(child) for child in space.spaces])
+    if isinstance(space, spaces.Discrete) and not space.contains(0):
+        low, high = min(0, int(space.start)), max(0, int(space.start + space.n - 1))
+        return spaces.Discrete(high - low + 1, start=low)
+    if isinstance(space, spaces.Box):
+        return spaces.Box(np.minimum(space.low, 0), np.maximum(space.high, 0), dtype=space.dtype)  # type: ignore[arg-type]
+    return space
+
+
+@configurable
 class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Puts the mask of valid actions into the observation, wherever the world offers it.
 

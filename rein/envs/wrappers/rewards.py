@@ -57,6 +57,22 @@ class ScalarReward(gym.RewardWrapper[Any, Any], gym.utils.RecordConstructorArgs)
 
 
 @configurable
+class ScalarRewardWrapper(ScalarReward):
+    """`ScalarReward` under its documented name and default: the first reward counts and the others do not.
+
+    Args:
+        env: a world with `reward_space`.
+        reward_weights: [d] weights of the sum; default 1 for the first and 0 for the others.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], reward_weights: Sequence[float] | None = None) -> None:
+        if reward_weights is None:
+            space = env.get_wrapper_attr("reward_space") if env.has_wrapper_attr("reward_space") else None
+            reward_weights = None if space is None or space.shape == () else [1.0] + [0.0] * (space.shape[0] - 1)
+        super().__init__(env, reward_weights)
+
+
+@configurable
 class VectorReward(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Replaces the reward by a vector of terms that the world reports in `info`.
 

@@ -486,3 +486,34 @@ def test_wrapped_registered_worlds_can_be_made_again_from_their_spec():
         again = gym.make(env.spec)
         assert again.observation_space == env.observation_space
         assert str(again) == str(env)
+
+
+def test_the_previous_action_stands_beside_the_observation():
+    env = wrappers.ActionObservationWrapper(gym.make("Pendulum-v1"))
+    observation, _ = env.reset(seed=0)
+    assert observation["prev_action"].tolist() == [0.0]
+    action = np.array([1.5], np.float32)
+    observation, *_ = env.step(action)
+    assert observation["prev_action"].tolist() == [1.5]
+    assert env.observation_space.contains(observation)
+    shifted = gym.spaces.Discrete(3, start=5)
+    env = gym.make("CartPole-v1").unwrapped
+    env.action_space = shifted
+    wrapped = wrappers.ActionObservationWrapper(env)
+    assert wrapped.observation_space["prev_action"] == gym.spaces.Discrete(8)
+    assert wrapped.observation_space.contains(wrapped.reset(seed=0)[0])
+
+
+def test_a_scalar_reward_is_the_first_one_by_default():
+    env = wrappers.ScalarRewardWrapper(TwoRewardsEnv())
+    raw = TwoRewardsEnv()
+    env.reset(seed=0)
+    raw.reset(seed=0)
+    action = raw.action_space.sample()
+    vector = raw.step(action)[1]
+    assert env.step(action)[1] == pytest.approx(float(vector[0]))
+    weighted = wrappers.ScalarRewardWrapper(TwoRewardsEnv(), reward_weights=[1.0, 2.0])
+    weighted.reset(seed=0)
+    assert weighted.step(action)[1] == pytest.approx(float(vector[0] + 2 * vector[1]))
+    with pytest.raises(ValueError, match="has no vector reward"):
+        wrappers.ScalarRewardWrapper(ChainEnv())
