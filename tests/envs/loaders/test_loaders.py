@@ -73,7 +73,9 @@ def test_a_conf_chooses_the_loader_and_gives_its_parameters(backend: str) -> Non
     with fresh_configs():
         config("create_environment", env_name="CartPole-v1", env_load_fn=suite_gym.load)
         config(
-            "suite_gym.load", max_episode_steps=3, gym_env_wrappers=(partial(TransformReward, func=lambda r: 5 * float(r)),)
+            "suite_gym.load",
+            max_episode_steps=3,
+            gym_env_wrappers=(partial(TransformReward, func=lambda r: 5 * float(r)),),
         )
         with create_environment(
             num_parallel_environments=2, backend=backend, num_workers=1, start_serially=True, seed=0
