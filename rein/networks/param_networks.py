@@ -100,7 +100,7 @@ class ParamNetwork(Network):
         self.output_dim = size
         self.__dict__["_prototypes"] = layers
         self._lengths = [parameter.numel() for parameter in self._parallel(1).parameters()]
-        self.set_parameters(self._draw(n_groups or 1))
+        self.set_parameters(self.draw_parameters(n_groups or 1))
 
     @property
     def param_length(self) -> int:
@@ -119,7 +119,7 @@ class ParamNetwork(Network):
             layers.append(layer if parallel is None else parallel)
         return Chain(layers)
 
-    def _draw(self, n: int) -> Tensor:
+    def draw_parameters(self, n: int) -> Tensor:
         """Initial parameter vectors [n, param_length], drawn as the layers draw them."""
         rows = []
         for _ in range(n):
@@ -153,7 +153,8 @@ class ParamNetwork(Network):
         if "_skeleton" not in self.__dict__ or self.n_groups != n:
             self.__dict__["_skeleton"] = self._parallel(n)
             self._found_specs = None
-        self._params = params
+        # Not through setattr: particles that are a parameter must not become one of this network.
+        self.__dict__["_params"] = params
 
     def forward(self, inputs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
         """Maps [B, ...] or [B, n, ...] to [B, n, output_dim]."""

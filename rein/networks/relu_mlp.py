@@ -36,18 +36,16 @@ class ReluMLP(Network):
         Args:
             input_tensor_spec: a vector of floats.
             output_size: length of the output; None: that of the input.
-            hidden_layers: sizes of the hidden layers, at least one.
+            hidden_layers: sizes of the hidden layers; without any the network is linear.
             use_bn: must be False: a batch-normalized layer has no Jacobian for a single example.
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        if not hidden_layers:
-            raise ValueError(f"{name}: hidden_layers is empty; give at least one size")
         if use_bn:
             raise ValueError(f"{name}: the Jacobian is not defined with batch normalization; use_bn must be False")
         self.input_size = vector_size(input_tensor_spec, name)
         self.output_size = self.input_size if output_size is None else output_size
-        sizes = [self.input_size, *hidden_layers]
+        sizes = [self.input_size, *(hidden_layers or ())]
         self.hidden = nn.ModuleList(FC(into, out, torch.relu_) for into, out in itertools.pairwise(sizes))
         self.last = FC(sizes[-1], self.output_size)
 
@@ -66,10 +64,21 @@ class ReluMLP(Network):
             masks.append((x > 0).to(x.dtype))
         return self.last(x), masks
 
-    def compute_jac(self, inputs: Tensor) -> Tensor:
-        """The Jacobian [B, output_size, input_size] at [B, input_size]."""
+    def compute_jac(self, inputs: Tensor, outputs: slice = slice(None)) -> Tensor:
+        """The Jacobian at [B, input_size].
+
+        Args:
+            inputs: [B, input_size].
+            outputs: which outputs to differentiate; all by default.
+
+        Returns:
+            [B, number of outputs, input_size].
+        """
         _, masks = self.forward_with_masks(inputs)
-        jacobian = self.last.weight * masks[-1].unsqueeze(-2)
+        weight = self.last.weight[outputs]
+        if not masks:
+            return weight.expand(*inputs.shape[:-1], *weight.shape)
+        jacobian = weight * masks[-1].unsqueeze(-2)
         for layer, mask in zip(reversed(self.hidden[1:]), reversed(masks[:-1]), strict=True):
             jacobian = (jacobian @ layer.weight) * mask.unsqueeze(-2)  # type: ignore[operator]
         return jacobian @ self.hidden[0].weight  # type: ignore[operator]
@@ -78,40 +87,42 @@ class ReluMLP(Network):
         """The diagonal of the Jacobian, [B, size]; input and output have one size."""
         if self.input_size != self.output_size:
             raise ValueError(f"{self.name}: a Jacobian of {self.output_size}x{self.input_size} has no diagonal")
-        if len(self.hidden) > 1:
+        if len(self.hidden) != 1:
             return self.compute_jac(inputs).diagonal(dim1=-2, dim2=-1)
         # One hidden layer: diag_i = sum_h W2[i, h] mask[h] W1[h, i], a single product.
         _, (mask,) = self.forward_with_masks(inputs)
         return mask @ (self.last.weight.t() * self.hidden[0].weight)  # type: ignore[operator]
 
-    def compute_vjp(self, inputs: Tensor, vec: Tensor) -> tuple[Tensor, Tensor]:
-        """The product of a vector with the Jacobian.
+    def compute_vjp(self, inputs: Tensor, vec: Tensor, outputs: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """The product of a vector with the Jacobian, or with the rows of it that belong to some outputs.
 
         Args:
             inputs: [B, input_size].
-            vec: [B, output_size].
+            vec: [B, number of outputs]; its leading dimensions may be any that broadcast with those of `inputs`.
+            outputs: which outputs `vec` belongs to; all by default.
 
         Returns:
-            ``vec^T J`` of [B, input_size], and the outputs [B, output_size].
+            ``vec^T J`` of [B, input_size], and all outputs [B, output_size].
         """
-        outputs, masks = self.forward_with_masks(inputs)
-        product = vec @ self.last.weight
+        values, masks = self.forward_with_masks(inputs)
+        product = vec @ self.last.weight[outputs]
         for layer, mask in zip(reversed(self.hidden), reversed(masks), strict=True):
             product = (product * mask) @ layer.weight  # type: ignore[operator]
-        return product, outputs
+        return product, values
 
-    def compute_jvp(self, inputs: Tensor, vec: Tensor) -> tuple[Tensor, Tensor]:
-        """The product of the Jacobian with a vector.
+    def compute_jvp(self, inputs: Tensor, vec: Tensor, outputs: slice = slice(None)) -> tuple[Tensor, Tensor]:
+        """The product of the Jacobian, or of the rows of it that belong to some outputs, with a vector.
 
         Args:
             inputs: [B, input_size].
             vec: [B, input_size].
+            outputs: which outputs to differentiate; all by default.
 
         Returns:
-            ``J vec`` of [B, output_size], and the outputs [B, output_size].
+            ``J vec`` of [B, number of outputs], and all outputs [B, output_size].
         """
-        outputs, masks = self.forward_with_masks(inputs)
+        values, masks = self.forward_with_masks(inputs)
         product = vec
         for layer, mask in zip(self.hidden, masks, strict=True):
             product = (product @ layer.weight.t()) * mask  # type: ignore[operator]
-        return product @ self.last.weight.t(), outputs
+        return product @ self.last.weight[outputs].t(), values

@@ -7,6 +7,15 @@ conventions exactly.
 
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
 from rein.ops.codes import categorical_kl, code_perplexity, nearest_code, straight_through
+from rein.ops.ensembles import (
+    area_under_roc,
+    calibration_bins,
+    disagreement,
+    expected_calibration_error,
+    hard_vote,
+    predictive_entropy,
+    soft_vote,
+)
 from rein.ops.entropy import (
     categorical_entropy,
     continuous_target_entropy,
@@ -25,12 +34,12 @@ from rein.ops.importance import (
     sequence_priority,
 )
 from rein.ops.kernels import (
-    gfsf_direction,
     median_bandwidth,
+    paired_rbf_kernel_and_gradient,
     pairwise_squared_distance,
     rbf_kernel,
     rbf_kernel_and_gradient,
-    svgd_direction,
+    rbf_kernel_gradients,
 )
 from rein.ops.losses import (
     element_wise_huber_loss,
@@ -40,6 +49,22 @@ from rein.ops.losses import (
     quantile_huber_loss,
 )
 from rein.ops.moments import explained_variance, masked_mean, masked_variance, standardize
+from rein.ops.mutual_information import (
+    clipped_ratio,
+    donsker_varadhan,
+    gaussian_mutual_information,
+    jensen_shannon,
+    kullback_leibler,
+)
+from rein.ops.particles import (
+    fisher_critic_loss,
+    gfsf_direction,
+    hutchinson_trace,
+    smoothed_score,
+    solve_block_jacobian,
+    solve_jacobian,
+    svgd_direction,
+)
 from rein.ops.polyak import copy_tensors, soft_update
 from rein.ops.puct import min_max_normalize, puct_exploration_weight, puct_score
 from rein.ops.quantile import (
@@ -73,6 +98,8 @@ __all__ = [
     "VTraceOutput",
     "append_dims",
     "approximate_kl",
+    "area_under_roc",
+    "calibration_bins",
     "categorical_entropy",
     "categorical_kl",
     "clip_by_global_norm_",
@@ -80,27 +107,37 @@ __all__ = [
     "clip_by_value_",
     "clipped_double_q_target",
     "clipped_exp",
+    "clipped_ratio",
     "clipped_surrogate",
     "code_perplexity",
     "conditional_value_at_risk",
     "continuous_target_entropy",
     "copy_tensors",
     "delay",
+    "disagreement",
     "discounted_return",
     "discrete_target_entropy",
+    "donsker_varadhan",
     "double_q_target",
     "effective_sample_size",
     "element_wise_huber_loss",
     "element_wise_squared_loss",
     "exp_advantage_weight",
+    "expected_calibration_error",
     "expectile_loss",
     "explained_variance",
+    "fisher_critic_loss",
     "gaussian_entropy",
+    "gaussian_mutual_information",
     "generalized_advantage",
     "gfsf_direction",
     "global_norm",
+    "hard_vote",
     "huber_function",
+    "hutchinson_trace",
     "importance_ratio",
+    "jensen_shannon",
+    "kullback_leibler",
     "lambda_return",
     "masked_mean",
     "masked_variance",
@@ -108,8 +145,10 @@ __all__ = [
     "min_max_normalize",
     "n_step_return",
     "nearest_code",
+    "paired_rbf_kernel_and_gradient",
     "pairwise_squared_distance",
     "pessimistic",
+    "predictive_entropy",
     "prioritized_replay_weights",
     "puct_exploration_weight",
     "puct_score",
@@ -119,14 +158,19 @@ __all__ = [
     "quantile_variance",
     "rbf_kernel",
     "rbf_kernel_and_gradient",
+    "rbf_kernel_gradients",
     "residual_gaussian_kl",
     "retrace_target",
     "reverse_scan",
     "self_normalized_weights",
     "sequence_priority",
     "shift",
+    "smoothed_score",
     "soft_maximum",
     "soft_update",
+    "soft_vote",
+    "solve_block_jacobian",
+    "solve_jacobian",
     "standard_normal_kl",
     "standardize",
     "straight_through",

@@ -1,4 +1,4 @@
-"""Radial kernels and the particle directions built on them; N particles of dimension D."""
+"""The radial kernel `k(x, y) = exp(-|x - y|^2 / h)`, its width and its derivatives; N and M particles of dimension D."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import math
 import torch
 from torch import Tensor
 
+# Up to so many differences they are formed one by one; beyond, a matrix product is several times faster.
+_MAX_DIFFERENCES = 1 << 22
+
 
 def pairwise_squared_distance(x: Tensor, y: Tensor) -> Tensor:
     """Gives squared Euclidean distances between all rows.
 
-    Differences are formed before squaring: the expansion of the square cancels for close particles.
+    Few short particles are subtracted before squaring. For many long ones the square is expanded into a matrix product,
+    around their common centre, since the expansion cancels far from the origin.
 
     Args:
         x: [N, D].
@@ -22,23 +26,29 @@ def pairwise_squared_distance(x: Tensor, y: Tensor) -> Tensor:
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(f"expected [N, D] and [M, D], got {tuple(x.shape)} and {tuple(y.shape)}")
-    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square()
+    if x.shape[0] * y.shape[0] * x.shape[1] <= _MAX_DIFFERENCES:
+        return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square()
+    centre = y.mean(0)
+    near_x, near_y = x - centre, y - centre
+    squares = near_x.square().sum(1).unsqueeze(1) + near_y.square().sum(1)
+    return torch.addmm(squares, near_x, near_y.t(), alpha=-2.0).clamp(min=0.0)
 
 
-def median_bandwidth(squared_distance: Tensor, min_bandwidth: float = 1e-6) -> Tensor:
+def median_bandwidth(squared_distance: Tensor, count: int | None = None) -> Tensor:
     """Gives the kernel width for which each particle's influences sum to about one.
 
-    Liu & Wang (2016), "Stein Variational Gradient Descent", section 5: the median of the squared distances over log N.
+    Liu & Wang (2016), "Stein Variational Gradient Descent", section 5: the median of the squared distances over log n.
 
     Args:
-        squared_distance: [N, M].
-        min_bandwidth: lower bound, which counts when particles coincide.
+        squared_distance: squared distances of any shape, those of particles to themselves included.
+        count: n of the rule; None: the number of rows.
 
     Returns:
-        [] width; no gradient flows through it.
+        [] width: median / max(log n, 1), and 1 where the median is 0; no gradient flows through it.
     """
     median = squared_distance.detach().flatten().median()
-    return (median / math.log(squared_distance.shape[0] + 1)).clamp(min=min_bandwidth)
+    width = median / max(math.log(squared_distance.shape[0] if count is None else count), 1.0)
+    return torch.where(median > 0.0, width, torch.ones_like(width))
 
 
 def rbf_kernel(x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None) -> Tensor:
@@ -61,70 +71,60 @@ def rbf_kernel(x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None) ->
 
 
 @torch.no_grad()
-def rbf_kernel_and_gradient(x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None) -> tuple[Tensor, Tensor]:
+def rbf_kernel_and_gradient(
+    x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None, squared_distance: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Gives the kernel and its derivative by the first argument, summed over the first particles.
 
     Args:
         x: [N, D].
         y: [M, D].
         bandwidth: positive width; by the median rule if None.
+        squared_distance: [N, M], if it is known already.
 
     Returns:
-        [N, M] kernel, and [M, D] sum over n of d k(x_n, y_m) / d x_n, which pushes y_m away from dense regions.
+        [N, M] kernel, and [M, D] sum over n of d k(x_n, y_m) / d x_n, which points from where the x are towards y_m.
     """
-    squared = pairwise_squared_distance(x, y)
+    squared = pairwise_squared_distance(x, y) if squared_distance is None else squared_distance
     width = median_bandwidth(squared) if bandwidth is None else bandwidth
     kernel = (-squared / width).exp()
-    gradient = (2.0 / width) * (kernel.sum(dim=0).unsqueeze(1) * y - kernel.t() @ x)
+    centre = y.mean(0)  # The two terms cancel the less the nearer the particles are to the origin.
+    near_x, near_y = x - centre, y - centre
+    gradient = (2.0 / width) * (kernel.sum(dim=0).unsqueeze(1) * near_y - kernel.t() @ near_x)
     return kernel, gradient
 
 
 @torch.no_grad()
-def svgd_direction(
-    particles: Tensor, score: Tensor, entropy_weight: float = 1.0, bandwidth: Tensor | float | None = None
-) -> Tensor:
-    """Gives the direction in which Stein variational gradient descent moves each particle.
-
-    Liu & Wang (2016), "Stein Variational Gradient Descent: A General Purpose Bayesian Inference Algorithm", eq. 8.
+def rbf_kernel_gradients(x: Tensor, y: Tensor, kernel: Tensor, bandwidth: Tensor | float) -> Tensor:
+    """Gives the derivative of the kernel by its first argument for every pair.
 
     Args:
-        particles: [N, D].
-        score: [N, D], gradient of the log density of the target at each particle.
-        entropy_weight: weight of the repulsion; 1 samples the target.
-        bandwidth: positive kernel width; by the median rule if None.
+        x: [N, D].
+        y: [M, D].
+        kernel: [N, M] its values.
+        bandwidth: the width that they were computed with.
 
     Returns:
-        [N, D] ascent directions.
+        [N, M, D] d k(x_n, y_m) / d x_n.
     """
-    kernel, repulsion = rbf_kernel_and_gradient(particles, particles, bandwidth)
-    return (kernel.t() @ score + entropy_weight * repulsion) / particles.shape[0]
+    return (-2.0 / bandwidth) * kernel.unsqueeze(-1) * (x.unsqueeze(1) - y.unsqueeze(0))
 
 
 @torch.no_grad()
-def gfsf_direction(
-    particles: Tensor,
-    score: Tensor,
-    entropy_weight: float = 1.0,
-    bandwidth: Tensor | float | None = None,
-    ridge: float = 1e-3,
-) -> Tensor:
-    """Gives the direction of the Wasserstein gradient flow with smoothed functions.
-
-    Liu et al. (2019), "Understanding and Accelerating Particle-Based Variational Inference", section 3.2 (GFSF).
+def paired_rbf_kernel_and_gradient(x: Tensor, y: Tensor, bandwidth: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Gives the kernel of each row with the row beside it, and its derivative by the first argument.
 
     Args:
-        particles: [N, D].
-        score: [N, D], gradient of the log density of the target at each particle.
-        entropy_weight: weight of the repulsion; 1 samples the target.
-        bandwidth: positive kernel width; by the median rule if None.
-        ridge: added to the diagonal of the kernel matrix, which is singular when particles coincide.
+        x: [B, D].
+        y: [B, D].
+        bandwidth: positive width.
 
     Returns:
-        [N, D] ascent directions.
+        [B] k(x_b, y_b), and [B, D] d k(x_b, y_b) / d x_b.
     """
-    kernel, repulsion = rbf_kernel_and_gradient(particles, particles, bandwidth)
-    eye = torch.eye(kernel.shape[0], dtype=kernel.dtype, device=kernel.device)
-    return score + entropy_weight * torch.linalg.solve(kernel + ridge * eye, repulsion)
+    difference = x - y
+    kernel = (-difference.square().sum(-1) / bandwidth).exp()
+    return kernel, (-2.0 / bandwidth) * kernel.unsqueeze(-1) * difference
 
 
 def _needs_grad(x: Tensor, y: Tensor) -> bool:

@@ -22,7 +22,7 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 VECTOR = TensorSpec((4,))
 
 
-@pytest.mark.parametrize("hidden", [(6,), (6, 5), (6, 5, 7)])
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 5), (6, 5, 7)])
 def test_jacobian_products_equal_autograd(hidden):
     torch.manual_seed(0)
     network, x = ReluMLP(VECTOR, 3, hidden), torch.randn(5, 4)
@@ -33,6 +33,14 @@ def test_jacobian_products_equal_autograd(hidden):
     torch.testing.assert_close(vjp, torch.einsum("bo,boi->bi", vec, expected))
     torch.testing.assert_close(outputs, network(x)[0])
     torch.testing.assert_close(network.compute_jvp(x, direction)[0], torch.einsum("boi,bi->bo", expected, direction))
+    last = slice(1, None)
+    torch.testing.assert_close(network.compute_jac(x, last), expected[:, 1:])
+    torch.testing.assert_close(
+        network.compute_vjp(x, vec[:, 1:], last)[0], torch.einsum("bo,boi->bi", vec[:, 1:], expected[:, 1:])
+    )
+    torch.testing.assert_close(
+        network.compute_jvp(x, direction, last)[0], torch.einsum("boi,bi->bo", expected[:, 1:], direction)
+    )
     square = ReluMLP(VECTOR, hidden_layers=hidden)
     diagonal = square.compute_jac_diag(x)
     torch.testing.assert_close(diagonal, square.compute_jac(x).diagonal(dim1=1, dim2=2))
@@ -193,7 +201,6 @@ def test_mixed_precision_wrapper_returns_full_precision(enabled):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: ReluMLP(VECTOR, hidden_layers=()), "hidden_layers is empty"),
         (lambda: ReluMLP(VECTOR, use_bn=True), "batch normalization"),
         (lambda: ParamNetwork(VECTOR), "no layer with parameters"),
         (lambda: ParamNetwork(TensorSpec((2, 3)), last_layer_size=1), "give conv_layer_params"),

@@ -100,8 +100,8 @@ def test_particles_settle_on_a_gaussian(direction):
     torch.manual_seed(0)
     particles = torch.randn(60, 1) * 0.1 + 5.0
     for _ in range(600):
-        score = -(particles - 2.0) / 0.25
-        particles = particles + 0.05 * direction(particles, score, bandwidth=1.0)
+        loss_gradient = (particles - 2.0) / 0.25
+        particles = particles - 0.05 * direction(particles, loss_gradient, bandwidth=1.0)
     assert particles.mean().item() == pytest.approx(2.0, abs=0.1)
     assert particles.std().item() == pytest.approx(0.5, abs=0.06)
 
