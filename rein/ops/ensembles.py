@@ -72,7 +72,7 @@ def area_under_roc(scores: Tensor, is_positive: Tensor) -> float:
     negatives = total - positives
     if positives == 0 or negatives == 0:
         raise ValueError(f"{positives} positive and {negatives} negative examples: at least one of each is needed")
-    _, group, counts = scores.double().unique(return_inverse=True, return_counts=True)
+    _, group, counts = torch.unique(scores.double(), return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
     ranks = (last - 0.5 * (counts - 1))[group]
     rank_sum = ranks[is_positive.bool()].sum().item()

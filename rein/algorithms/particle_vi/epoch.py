@@ -44,7 +44,8 @@ def train_epoch(
         parts: finds in its loss that of the networks and that of the helper, `()` without one.
     """
     count, total, correct, helper, examples = 0, 0.0, 0.0, 0.0, 0
-    info, params, has_accuracy, has_helper = LossInfo(), [], False, False
+    has_accuracy, has_helper, info = False, False, LossInfo()
+    params: list[tuple[str, Parameter]] = []
     for batch in batches(loader):
         alg_step = step(batch)
         likelihood, helper_loss = parts(alg_step.info)

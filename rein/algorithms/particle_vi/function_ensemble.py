@@ -20,21 +20,26 @@ EXTRA_SAMPLERS = ("uniform", "normal")
 class FunctionSpace(NamedTuple):
     """How outputs of networks are compared on points besides the batch."""
 
-    extra_points: int
-    """Their number."""
+    batch_size: int
+    """Number of examples of a mini-batch."""
+    ratio: float
+    """Number of points per example."""
     sampler: str
     """Distribution of the noise that is added to the last rows of the batch to get them: "uniform" or "normal"."""
     std: float
     """Deviation of normal noise."""
 
-    @classmethod
-    def create(cls, owner: str, batch_size: int | None, ratio: float, sampler: str, std: float) -> "FunctionSpace":
-        """Checks the settings; `ratio` is the number of points per example of a batch."""
-        if batch_size is None:
+    @property
+    def extra_points(self) -> int:
+        """Number of points."""
+        return math.ceil(self.batch_size * self.ratio)
+
+    def check(self, owner: str) -> None:
+        """Refuses settings that cannot work."""
+        if self.batch_size < 1:
             raise ValueError(f"{owner}: function_vi needs the size of a mini-batch: give function_bs")
-        if sampler not in EXTRA_SAMPLERS:
-            raise ValueError(f"{owner}: function_extra_bs_sampler is {sampler!r}: choose one of {EXTRA_SAMPLERS}")
-        return cls(math.ceil(batch_size * ratio), sampler, std)
+        if self.sampler not in EXTRA_SAMPLERS:
+            raise ValueError(f"{owner}: function_extra_bs_sampler is {self.sampler!r}: choose one of {EXTRA_SAMPLERS}")
 
     def draw(self, examples: Tensor) -> Tensor:
         """Points near the last rows of a batch."""

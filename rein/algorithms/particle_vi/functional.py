@@ -169,15 +169,15 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
             self._particles.copy_(param_net.draw_parameters(num_particles))
         self._data = data
         self._ensemble = FunctionEnsemble(name, param_net, loss_type, voting)
-        self._function_space_settings = None
+        self._function_space: FunctionSpace | None = None
         if function_vi:
-            self._function_space_settings = (
-                function_bs,
+            self._function_space = FunctionSpace(
+                function_bs or data.batch_size(),
                 function_extra_bs_ratio,
                 function_extra_bs_sampler,
                 function_extra_bs_std,
             )
-        self._function_space = self._make_function_space()
+            self._function_space.check(name)
         self._logs_training, self._logs_evaluation = logging_training, logging_evaluate
         if logging_network:
             logger.info("each of %d networks: %s", num_particles, param_net)
@@ -204,19 +204,10 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
         self._data.set(train_loader, test_loader, outlier_data_loaders)
         self._given_weight = self._given_weight if entropy_regularization is None else entropy_regularization
         self._choose_weight()
-        self._function_space = self._make_function_space()
 
     def _choose_weight(self) -> None:
         given = self._given_weight
         self._entropy_regularization = self._data.batch_share() if given is None else given
-
-    def _make_function_space(self) -> FunctionSpace | None:
-        if self._function_space_settings is None:
-            return None
-        batch_size, *rest = self._function_space_settings
-        if batch_size is None and self._data.train is not None:
-            batch_size = self._data.train.batch_size
-        return FunctionSpace.create(self.name, batch_size, *rest)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """State of the loaders' own random generators."""

@@ -366,9 +366,11 @@ class Generator(Algorithm):
 
 
 def _particle_method(par_vi: str | None, width: KernelWidth) -> Method | None:
-    if par_vi is None:
-        return None
-    if par_vi == "gfsf":
-        return amortized.smoothed_flow
-    stein = {"svgd": amortized.PairedStein, "svgd2": amortized.SplitStein, "svgd3": amortized.ResampledStein}
-    return stein[par_vi](width)
+    """How outputs are moved; None without `par_vi`."""
+    methods: dict[str | None, Method] = {
+        "gfsf": amortized.smoothed_flow,
+        "svgd": amortized.PairedStein(width),
+        "svgd2": amortized.SplitStein(width),
+        "svgd3": amortized.ResampledStein(width),
+    }
+    return methods.get(par_vi)

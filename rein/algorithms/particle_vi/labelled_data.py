@@ -80,6 +80,10 @@ class LabelledData:
         classes = getattr(dataset, "classes", None)
         return None if classes is None else len(classes)
 
+    def batch_size(self) -> int:
+        """Number of examples of a training batch; 0 if it is not known."""
+        return 0 if self.train is None else self.train.batch_size or 0
+
     def batch_share(self) -> float:
         """Share of the training examples that is in one batch."""
         loader = self.need("train")

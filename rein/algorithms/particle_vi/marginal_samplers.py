@@ -14,6 +14,8 @@ SAMPLERS = ("buffer", "double_buffer", "shuffle", "shift")
 class SampleBuffer(nn.Module):
     """The newest examples of a nest of tensors, saved with the module that holds it."""
 
+    _added: Tensor
+
     def __init__(self, spec: Nest, capacity: int) -> None:
         """Starts empty.
 

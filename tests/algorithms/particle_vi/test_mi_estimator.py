@@ -1,5 +1,6 @@
 """Estimates of mutual information: samplers, starting points, gradients, and Gaussian pairs."""
 
+import copy
 import math
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_saved_estimator_goes_on_with_its_buffer_and_average() -> None:
 
     first, second = build(), build()
     train(first, 0)
-    second.load_state_dict(first.state_dict())
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
     train(first, 1)
     train(second, 1)
     states = first.state_dict(), second.state_dict()
@@ -172,13 +173,13 @@ def estimate(kind: str, sampler: str, correlation: float, updates: int, size: in
 @pytest.mark.parametrize(("kind", "sampler"), [("DV", "buffer"), ("KLD", "shift"), ("JSD", "double_buffer")])
 def test_information_of_correlated_gaussians_is_found(kind: str, sampler: str) -> None:
     truth = -2.5 * math.log(1 - 0.7**2)
-    assert estimate(kind, sampler, 0.7, 500, 5, 64, 3e-3) == pytest.approx(truth, abs=0.35)
+    assert estimate(kind, sampler, 0.7, 300, 5, 64, 5e-3) == pytest.approx(truth, abs=0.45)
 
 
 def test_maximum_likelihood_finds_the_information_of_gaussians() -> None:
     torch.manual_seed(0)
-    estimator = MIEstimator(SPEC, SPEC, fc_layers=(32,), estimator_type="ML", optimizer=AdamTF(lr=3e-3))
-    for _ in range(600):
+    estimator = MIEstimator(SPEC, SPEC, fc_layers=(32,), estimator_type="ML", optimizer=AdamTF(lr=1e-2))
+    for _ in range(300):
         x, y = pairs(128, 0.8, 2)
         marginal = DiagNormal(torch.zeros_like(y), torch.ones_like(y))
         estimator.update_with_gradient(estimator.train_step((x, y), marginal).info)
