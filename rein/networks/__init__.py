@@ -56,6 +56,7 @@ from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
 from rein.networks.relu_mlp import ReluMLP
 from rein.networks.state import reset_state, reset_state_at_first, zero_state
 from rein.networks.transformer_networks import TransformerCell, TransformerNetwork, TransformerState
+from rein.networks.unet import MoNetUNet
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "MemoryState",
     "MemoryWithUsage",
     "MixtureProjectionNetwork",
+    "MoNetUNet",
     "NaiveParallelNetwork",
     "NestConcat",
     "NestMultiply",

@@ -4,6 +4,7 @@ from rein.algorithms.representation.auto_encoder import AutoEncoder, AutoEncoder
 from rein.algorithms.representation.decoding import DecodingAlgorithm
 from rein.algorithms.representation.discrete_vae import DiscreteVAE
 from rein.algorithms.representation.encoding import EncodingAlgorithm
+from rein.algorithms.representation.monet import MoNetAlgorithm, MoNetInfo, MoNetLossInfo
 from rein.algorithms.representation.predictive_representation_learner import (
     PredictiveRepresentationLearner,
     PredictiveRepresentationLearnerInfo,
@@ -19,6 +20,9 @@ __all__ = [
     "DecodingAlgorithm",
     "DiscreteVAE",
     "EncodingAlgorithm",
+    "MoNetAlgorithm",
+    "MoNetInfo",
+    "MoNetLossInfo",
     "PredictiveRepresentationLearner",
     "PredictiveRepresentationLearnerInfo",
     "ReconstructionLearner",
