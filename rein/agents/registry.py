@@ -28,6 +28,7 @@ _BUILT_IN = {
     "icm": ("intrinsic_reward", "Rewards consequences of actions that cannot be predicted yet (ICM)."),
     "lagrangian": ("reward_weights", "Weighs several rewards until each reaches its threshold."),
     "lagrangian_pred": ("reward_weights", "The same, by the rewards of evaluations."),
+    "monet": ("representation", "The codes of the objects in an image (MoNet)."),
     "predictive": ("representation", "An encoding that learns to predict rewards and observations."),
     "rnd": ("intrinsic_reward", "Rewards observations that were seldom seen (random network distillation)."),
     "sgd_entropy_target": ("entropy_target", "Keeps the entropy of the policy near a target, by gradient descent."),
@@ -35,7 +36,7 @@ _BUILT_IN = {
     "vq_vae": ("representation", "The nearest vectors of a codebook to an encoding of the observation (VQ-VAE)."),
 }
 _HOME = "rein.agents.built_in_parts"
-_OTHER_HOMES = dict.fromkeys(("discrete_vae", "vae", "vq_vae"), "rein.agents.representation_parts")
+_OTHER_HOMES = dict.fromkeys(("discrete_vae", "monet", "vae", "vq_vae"), "rein.agents.representation_parts")
 
 
 class PartListing(NamedTuple):

@@ -10,6 +10,7 @@ from rein.agents.part_networks import make_encoder
 from rein.algorithms.representation import (
     AutoEncoder,
     DiscreteVAE,
+    MoNetAlgorithm,
     ReconstructionLearner,
     VariationalAutoEncoder,
     Vqvae,
@@ -17,7 +18,14 @@ from rein.algorithms.representation import (
 from rein.config import configurable
 from rein.framework import Algorithm
 from rein.nest import Nest
-from rein.networks import EncodingNetwork, ImageDecodingNetwork, Network, Sequential, SpatialBroadcastDecodingNetwork
+from rein.networks import (
+    EncodingNetwork,
+    ImageDecodingNetwork,
+    MoNetUNet,
+    Network,
+    Sequential,
+    SpatialBroadcastDecodingNetwork,
+)
 from rein.networks.layers import Flatten, Reshape, identity
 from rein.optimizers import Adam
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -114,6 +122,45 @@ def vq_vae(
     def codec(spec: TensorSpec) -> Algorithm:
         decoder = partial(make_decoder, spec, hidden_layers)
         return Vqvae(spec, num_codes, code_size, encoder, decoder, commitment_loss_weight=commitment_loss_weight)
+
+    return _learner(codec, learning_rate, is_trained_by_others)
+
+
+@configurable
+def monet(
+    n_slots: int = 4,
+    slot_size: int = 8,
+    filters: Sequence[int] = (16, 16, 16),
+    hidden_layers: Sequence[int] = (64,),
+    gamma: float = 0.5,
+    learning_rate: float = 1e-3,
+    is_trained_by_others: bool = False,
+) -> Arguments:
+    """The codes of the objects in an image (MoNet).
+
+    Args:
+        n_slots: objects at most; the background is one.
+        slot_size: numbers of the code of an object.
+        filters: channels of attention and of the decoder; each but the first halves the image.
+        hidden_layers: sizes of the layers between the smallest images, and of those of the encoder.
+        gamma: weight of the reconstruction of masks.
+        learning_rate: of everything in it.
+        is_trained_by_others: whether the losses of those who use the codes train the encoder too.
+    """
+    _check(hidden_layers)
+
+    def encoder(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
+        return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
+
+    def codec(spec: TensorSpec) -> Algorithm:
+        if spec.ndim != 3:
+            raise ValueError(f"monet finds objects in images [C, H, W], but the observation is {spec}")
+        attention = partial(MoNetUNet, filters=tuple(filters), nonskip_fc_layers=tuple(hidden_layers))
+        convolutions = (*((channels, 3, 1) for channels in filters[:2]), (spec.shape[0] + 1, 3, 1))
+        decoder = partial(
+            SpatialBroadcastDecodingNetwork, conv_layer_params=convolutions, fc_layer_params=tuple(hidden_layers)
+        )
+        return MoNetAlgorithm(n_slots, slot_size, spec, attention, encoder, decoder, gamma=gamma)
 
     return _learner(codec, learning_rate, is_trained_by_others)
 

@@ -11,6 +11,7 @@ TensorSpec(shape=(8,), dtype=torch.float32)
 torch.Size([5, 2, 8])
 """
 
+from rein.networks.action_encoder import ActionEncoder
 from rein.networks.actor_distribution_networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -61,6 +62,7 @@ from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
 __all__ = [
     "AMPWrapper",
+    "ActionEncoder",
     "ActionQuantizer",
     "ActorDistributionNetwork",
     "ActorDistributionRNNNetwork",

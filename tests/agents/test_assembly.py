@@ -13,6 +13,7 @@ from rein.agents.part_networks import make_encoder
 from rein.algorithms.exploration import DIAYNAlgorithm, ICMAlgorithm, RNDAlgorithm
 from rein.algorithms.off_policy import SacAlgorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
+from rein.algorithms.representation import ReconstructionLearner
 from rein.config import config, fresh_configs, pre_config
 from rein.envs import create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
@@ -21,6 +22,7 @@ from rein.runtime.run import Run
 from rein.specs import BoundedTensorSpec, TensorSpec
 from rein.training.construction import build_algorithm
 from rein.training.launch import configure
+from rein.transforms import ImageScaleTransformer
 from rein.zoo import find_algorithm
 
 SMALL = {
@@ -231,3 +233,27 @@ def test_curiosity_takes_images_and_whole_numbers(make: str) -> None:
     specs = {"image": TensorSpec((1, 12, 12)), "number": BoundedTensorSpec((), torch.int64, 0, 5)}
     algorithm = module(specs, BoundedTensorSpec((), torch.int64, 0, 1))
     assert isinstance(algorithm, RNDAlgorithm | ICMAlgorithm)
+
+
+@pytest.mark.parametrize(
+    "part", ["vae=3", "discrete_vae(num_variables=2)", "vq_vae=4", "monet(n_slots=2, filters=(4, 4))"]
+)
+def test_codes_of_images_train_an_agent(part: str) -> None:
+    images = {
+        "TrainerConfig.data_transformer_ctor": ImageScaleTransformer,
+        "create_environment.env_kwargs": {"image_size": 16, "square_size": 4, "episode_length": 10},
+    }
+    agent = build("sac", [part], "rein/BouncingSquares-v0", **images)
+    assert sum(agent.train_iter() for _ in range(4)) > 0
+    learner = agent._representation_learner
+    assert isinstance(learner, ReconstructionLearner)
+    assert agent._rl_algorithm.observation_spec == learner.output_spec
+    image = torch.rand(3, *agent.observation_spec.shape)
+    assert learner.codec.decode(learner.codec.encode(image)).shape == image.shape
+    with pytest.raises(ValueError, match="scale images by ImageScaleTransformer"):
+        build("sac", [part], "rein/BouncingSquares-v0")
+
+
+def test_objects_are_sought_in_images_only() -> None:
+    with pytest.raises(ValueError, match="finds objects in images"):
+        build("sac", ["monet"])

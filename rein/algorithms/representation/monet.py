@@ -146,6 +146,7 @@ class MoNetAlgorithm(Algorithm):
         self._is_recurrent = recurrent_attention
         self._beta = beta
         self._gamma = gamma
+        self._precision: Tensor
         self.register_buffer("_precision", 1 + 0.5 * torch.arange(n_slots) / n_slots)
 
     @property

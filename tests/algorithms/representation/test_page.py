@@ -19,3 +19,4 @@ def test_examples_run():
             exec(compile(block, str(PAGE), "exec"), names)
     assert names["agent"]._rl_algorithm.observation_spec == TensorSpec((4,))
     assert names["error"] < 0.02
+    assert names["masks"].shape == (64, 3, 16, 16)

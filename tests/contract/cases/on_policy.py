@@ -6,11 +6,13 @@ from typing import Any
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import (
     ActorCriticAlgorithm,
+    MerlinAlgorithm,
     PPGAlgorithm,
     PPGAuxOptions,
     PPOAlgorithm,
     TracAlgorithm,
 )
+from rein.algorithms.on_policy.merlin_codecs import merlin_decoder, merlin_encoder
 from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, TransformerCell, ValueRNNNetwork
 from tests.contract.world import FRESH, ROLLOUT, Case, adam, default_optimizer
 
@@ -58,12 +60,25 @@ def trac_of_ppo() -> dict[str, Any]:
     return {"ac_algorithm_cls": partial(PPOAlgorithm, **ppo())}
 
 
+def merlin() -> dict[str, Any]:
+    return {
+        "encoders": merlin_encoder,
+        "decoders": merlin_decoder,
+        "latent_dim": 4,
+        "lstm_size": (8,),
+        "memory_size": 6,
+        **default_optimizer(),
+    }
+
+
 CASES = {
     "a2c_bfloat16": Case(ActorCriticAlgorithm, "mixed", {**ROLLOUT, "enable_amp": True}, recurrent_a2c),
     "a2c_discrete": Case(ActorCriticAlgorithm, "discrete", ROLLOUT),
     "a2c_continuous": Case(ActorCriticAlgorithm, "continuous", ROLLOUT),
     "a2c_recurrent_mixed": Case(ActorCriticAlgorithm, "mixed", ROLLOUT, recurrent_a2c),
     "a2c_vector_reward": Case(ActorCriticAlgorithm, "discrete", ROLLOUT, reward_dim=2),
+    "merlin_mixed": Case(MerlinAlgorithm, "mixed", ROLLOUT, merlin),
+    "merlin_vector_reward": Case(MerlinAlgorithm, "discrete", ROLLOUT, merlin, 2),
     "ppo_bfloat16": Case(PPOAlgorithm, "mixed", {**FRESH, "enable_amp": True}, recurrent_ppo),
     "ppo_discrete": Case(PPOAlgorithm, "discrete", FRESH, ppo),
     "ppo_multi_discrete": Case(PPOAlgorithm, "multi_discrete", FRESH, ppo),

@@ -12,13 +12,14 @@ from rein.algorithms.representation import (
     AutoEncoder,
     DecodingAlgorithm,
     DiscreteVAE,
+    MoNetAlgorithm,
     ReconstructionLearner,
     VariationalAutoEncoder,
     Vqvae,
 )
 from rein.data_structures import LossInfo
 from rein.framework import Algorithm
-from rein.networks import EncodingNetwork, NestConcat
+from rein.networks import EncodingNetwork, MoNetUNet, NestConcat, SpatialBroadcastDecodingNetwork
 from rein.networks.layers import Flatten, identity
 from rein.specs import BoundedTensorSpec, TensorSpec
 from tests.contract.world import REPLAY, ROLLOUT, Case, Part, adam
@@ -72,6 +73,26 @@ def vq_vae(spec: TensorSpec = VECTOR, **arguments: Any) -> Vqvae:
     )
 
 
+def monet() -> MoNetAlgorithm:
+    algorithm = MoNetAlgorithm(
+        3,
+        4,
+        TensorSpec((3, 8, 8)),
+        partial(MoNetUNet, filters=(4, 4), nonskip_fc_layers=(8,)),
+        partial(EncodingNetwork, conv_layer_params=((4, 3, 2),)),
+        partial(SpatialBroadcastDecodingNetwork, conv_layer_params=((4, 3, 1), (4, 3, 1))),
+        beta=0.1,
+        gamma=0.1,
+    )
+    algorithm.add_optimizer(adam(), list(algorithm.children()))
+    return algorithm
+
+
+def image_losses(algorithm: MoNetAlgorithm) -> LossInfo:
+    images = torch.linspace(0, 40, 384).sin().abs().reshape(2, 3, 8, 8)
+    return algorithm.calc_loss(algorithm.train_step(images).info)
+
+
 def losses(algorithm: Algorithm) -> LossInfo:
     return algorithm.calc_loss(algorithm.train_step(vectors(), (), ()).info)
 
@@ -86,6 +107,7 @@ PARTS = {
     "vae": Part(lambda: vae(optimizer=adam()), losses),
     "conditional_vae": Part(conditional_vae, conditional_losses),
     "discrete_vae": Part(discrete_vae, conditional_losses),
+    "monet": Part(monet, image_losses),
     "vq_vae": Part(lambda: vq_vae(optimizer=adam()), losses),
 }
 
