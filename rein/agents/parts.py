@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 from rein import nest
 from rein.agents.composition import AgentHelper
+from rein.algorithms.model_based import LatentMbrlAlgorithm
 from rein.algorithms.regularization import EntropyTargetAlgorithm, NestedEntropyTargetAlgorithm
+from rein.algorithms.representation import PredictiveRepresentationLearner
 from rein.framework import Algorithm, RLAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.specs import TensorSpec
@@ -60,6 +62,9 @@ def make_parts(
     if irm is not None:
         curiosity = _made(irm, seen, action_spec)
     algorithm = rl(observation_spec=seen, action_spec=action_spec, **common)
+    if isinstance(algorithm, LatentMbrlAlgorithm):
+        _check_latent(algorithm, learner)
+        algorithm.set_latent_predictive_representation_module(learner)
     if entropy_target is not None:
         entropy = entropy_target(action_spec, debug_summaries=debug_summaries)
     if reward_weights is not None:
@@ -72,6 +77,20 @@ def make_parts(
 def entropy_target_for(action_spec: Nest) -> Callable[..., Algorithm]:
     """The entropy target that fits the action: one for each action of a nest."""
     return NestedEntropyTargetAlgorithm if nest.is_nested(action_spec) else EntropyTargetAlgorithm
+
+
+def _check_latent(algorithm: LatentMbrlAlgorithm, learner: Algorithm | None) -> None:
+    if not isinstance(learner, PredictiveRepresentationLearner):
+        found = "there is none" if learner is None else f"it is {learner.name}"
+        raise ValueError(
+            f"{algorithm.name} plans with the predictions of the representation learner, but {found}: compose it with a "
+            "PredictiveRepresentationLearner that has a decoder of the reward"
+        )
+    if learner.has_postprocessor:
+        raise ValueError(
+            f"{algorithm.name} plans from the latent of {learner.name}, but gets what its postprocessor makes of it: leave "
+            "the postprocessor out"
+        )
 
 
 def _spec_of(part: Algorithm, attribute: str, what: str) -> Nest:

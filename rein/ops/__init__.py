@@ -7,6 +7,7 @@ conventions exactly.
 
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
 from rein.ops.codes import categorical_kl, code_perplexity, nearest_code, straight_through
+from rein.ops.elites import elite_moments
 from rein.ops.ensembles import (
     area_under_roc,
     calibration_bins,
@@ -65,6 +66,8 @@ from rein.ops.particles import (
     solve_jacobian,
     svgd_direction,
 )
+from rein.ops.plan_particles import actions_by_step, mean_over_particles, spread_over_particles
+from rein.ops.plans import advance_plans, best_plans, comparable_cost, normal_plans, uniform_plans
 from rein.ops.polyak import copy_tensors, soft_update
 from rein.ops.puct import min_max_normalize, puct_exploration_weight, puct_score
 from rein.ops.quantile import (
@@ -96,9 +99,12 @@ from rein.ops.weights import exp_advantage_weight
 
 __all__ = [
     "VTraceOutput",
+    "actions_by_step",
+    "advance_plans",
     "append_dims",
     "approximate_kl",
     "area_under_roc",
+    "best_plans",
     "calibration_bins",
     "categorical_entropy",
     "categorical_kl",
@@ -110,6 +116,7 @@ __all__ = [
     "clipped_ratio",
     "clipped_surrogate",
     "code_perplexity",
+    "comparable_cost",
     "conditional_value_at_risk",
     "continuous_target_entropy",
     "copy_tensors",
@@ -122,6 +129,7 @@ __all__ = [
     "effective_sample_size",
     "element_wise_huber_loss",
     "element_wise_squared_loss",
+    "elite_moments",
     "exp_advantage_weight",
     "expected_calibration_error",
     "expectile_loss",
@@ -141,10 +149,12 @@ __all__ = [
     "lambda_return",
     "masked_mean",
     "masked_variance",
+    "mean_over_particles",
     "median_bandwidth",
     "min_max_normalize",
     "n_step_return",
     "nearest_code",
+    "normal_plans",
     "paired_rbf_kernel_and_gradient",
     "pairwise_squared_distance",
     "pessimistic",
@@ -171,6 +181,7 @@ __all__ = [
     "soft_vote",
     "solve_block_jacobian",
     "solve_jacobian",
+    "spread_over_particles",
     "standard_normal_kl",
     "standardize",
     "straight_through",
@@ -181,6 +192,7 @@ __all__ = [
     "trajectory_lambda_return",
     "trajectory_n_step_return",
     "trajectory_one_step_return",
+    "uniform_plans",
     "vtrace",
     "weighted_sum",
 ]

@@ -137,6 +137,11 @@ class PredictiveRepresentationLearner(Algorithm):
         """Steps that are looked ahead."""
         return self._num_unroll_steps
 
+    @property
+    def has_postprocessor(self) -> bool:
+        """Whether the representation is something else than the latent."""
+        return self._postprocessor is not None
+
     def set_on_policy(self, is_on_policy: bool) -> None:
         """Refuses training on the rollout itself, where a step does not know what follows."""
         if is_on_policy:
