@@ -6,8 +6,8 @@ At each step a planner looks for actions whose imagined consequences earn the mo
                        x_{t+h} from the model of the dynamics, x_t what is observed
 
 The model learns from the replay buffer how observations change, and a learnt reward what they earn. Rollout and evaluation
-act alike; what is explored is what the model is wrong about. Until `initial_collect_steps` of the run the model has learnt
-nothing, and actions are uniformly random.
+act alike; what is explored is what the model is wrong about. While `initial_collect_steps` are collected and the model has
+learnt nothing yet, rollouts take uniformly random actions.
 
 `LatentMbrlAlgorithm` in `latent_mbrl` plans with the dynamics and rewards of a representation learner instead.
 """
@@ -30,7 +30,6 @@ from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.framework.evaluation import default_epsilon_greedy
 from rein.nest import Nest
 from rein.networks.state import zero_state
-from rein.runtime import current_run_or_none
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 RewardModule = RewardEstimationAlgorithm | Callable[[TensorSpec, BoundedTensorSpec], RewardEstimationAlgorithm]
@@ -128,6 +127,8 @@ class MbrlAlgorithm(OffPolicyAlgorithm):
         self._epsilon_greedy = default_epsilon_greedy(epsilon_greedy, config)
         self._dynamics_module, self._reward_module, self._planner_module = dynamics, reward, planner
         planner.set_action_sequence_cost_func(self._cost_of_plans)
+        self._has_learnt: Tensor
+        self.register_buffer("_has_learnt", torch.tensor(False))
         for optimizer, module in ((dynamics_optimizer, dynamics), (reward_optimizer, reward)):
             if optimizer is not None and module is not None:
                 self.add_optimizer(optimizer, [module])
@@ -152,15 +153,15 @@ class MbrlAlgorithm(OffPolicyAlgorithm):
         return AlgStep(output=action, state=self._after_observation(time_step, state, planner_state))
 
     def rollout_step(self, time_step: TimeStep, state: MbrlState) -> AlgStep:
-        """The same; a random action while the run has not collected `initial_collect_steps`."""
-        if not self._is_collecting():
+        """The same; a uniformly random action while there are steps to collect before the first update."""
+        if not self._is_untrained():
             return self.predict_step(time_step, state)
         action = self._planner_module.uniform_action(time_step.step_type.shape[0])
         return AlgStep(output=action, state=self._after_observation(time_step, state, state.planner))
 
-    def _is_collecting(self) -> bool:
-        run = current_run_or_none()
-        return self._config is not None and run is not None and run.env_steps < self._config.initial_collect_steps
+    def _is_untrained(self) -> bool:
+        collects_first = self._config is not None and self._config.initial_collect_steps > 0
+        return collects_first and not bool(self._has_learnt)
 
     def _after_observation(self, time_step: TimeStep, state: MbrlState, planner_state: PlannerState) -> MbrlState:
         dynamics = state.dynamics
@@ -239,7 +240,8 @@ class MbrlAlgorithm(OffPolicyAlgorithm):
         return _sum(losses)
 
     def after_update(self, root_inputs: Nest, training_info: MbrlInfo) -> None:
-        """Lets the modules do what follows an update."""
+        """Lets the modules do what follows an update; from now on, rollouts plan."""
+        self._has_learnt.fill_(True)
         info = MbrlInfo() if nest.is_empty(training_info) else training_info
         modules = (self._dynamics_module, self._reward_module, self._planner_module)
         for module, part in zip(modules, info, strict=True):
