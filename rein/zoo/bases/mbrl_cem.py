@@ -15,8 +15,13 @@ import_config("parts/mbrl.py")
 
 population = define_config("population", 400)
 horizon = define_config("horizon", 25)
+iterations = define_config("iterations", 5)
 
 planner = partial(
-    CEMPlanAlgorithm, population_size=population, planning_horizon=horizon, elite_size=max(2, population // 10)
+    CEMPlanAlgorithm,
+    population_size=population,
+    planning_horizon=horizon,
+    elite_size=max(2, population // 10),
+    max_iter_num=iterations,
 )
 config("MbrlAlgorithm", planner_module_ctor=planner)

@@ -17,9 +17,14 @@ learning_rate = define_config("learning_rate", 1e-3)
 hidden_layers = tuple(define_config("hidden_layers", (64, 32)))
 population = define_config("population", 300)
 horizon = define_config("horizon", 20)
+iterations = define_config("iterations", 5)
 
 planner = partial(
-    CEMPlanAlgorithm, population_size=population, planning_horizon=horizon, elite_size=max(2, population // 10)
+    CEMPlanAlgorithm,
+    population_size=population,
+    planning_horizon=horizon,
+    elite_size=max(2, population // 10),
+    max_iter_num=iterations,
 )
 config("LatentMbrlAlgorithm", planner_module_ctor=planner)
 config("predictive", hidden_layers=hidden_layers, learning_rate=learning_rate)
@@ -31,7 +36,7 @@ config(
     mini_batch_length=1,
     mini_batch_size=128,
     num_updates_per_train_iter=1,
-    num_evals=4,
-    num_eval_episodes=5,
-    num_eval_environments=5,
+    num_evals=2,
+    num_eval_episodes=4,
+    num_eval_environments=4,
 )

@@ -1,0 +1,17 @@
+"""MBRL with CEM on CartPole with a continuous force, its reward known."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "MbrlAlgorithm",
+    "env": "rein/CartPoleContinuous-v0",
+    "env_steps": 5_000,
+    "bar": 180,
+    "reference": "just below 200 is the best there is",
+}
+
+pre_config({"reward": "cartpole", "population": 200, "iterations": 4})
+import_config("bases/mbrl_cem.py")
+
+config("create_environment", env_name="rein/CartPoleContinuous-v0", num_parallel_environments=4)
+config("TrainerConfig", num_env_steps=5_000, replay_buffer_length=2_500, num_updates_per_train_iter=8)

@@ -1,0 +1,17 @@
+"""MBRL with random shooting on Pendulum-v1, its reward known."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "MbrlAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 10_000,
+    "bar": -250,
+    "reference": "-130 to -150 is the best there is",
+}
+
+pre_config({"reward": "pendulum", "population": 1000})
+import_config("bases/mbrl_shooting.py")
+
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
+config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=5_000, num_updates_per_train_iter=4)
