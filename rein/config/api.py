@@ -24,8 +24,8 @@ def config(
         config({"SacAlgorithm": {"target_update_tau": 0.005}})
 
     A name may be any suffix of the full one, `rein.algorithms.off_policy.sac.SacAlgorithm.target_update_tau`,
-    that means one thing only. A conf may replace what a conf imported by it has given; any other
-    value that is given twice is an error.
+    that means one thing only. A conf may replace what a conf imported by it has given. What two other confs give
+    is the value of the second, with a `ConfigWarning`. A value that one conf, or code, gives twice is an error.
 
     Args:
         prefix_or_dict: the configurable whose parameters are in `kwargs`, or a dict of names and values. The dict

@@ -254,6 +254,10 @@ class Configs:
                 warnings.warn_explicit(message, ConfigWarning, place.file, place.line)
             return False
         if existing is not None and not replace and not self._may_replace(existing.source):
+            if self.loading and existing.source not in (None, self.loading[-1]):
+                message = f"'{full_name}' is given twice: this replaces the value given at {existing.place}"
+                warnings.warn_explicit(message, ConfigWarning, place.file, place.line)
+                return True
             raise GivenTwiceError(
                 f"'{full_name}' is given twice, also at {existing.place}. Keep one of them, or mean it: "
                 "config(..., replace=True)"
@@ -261,7 +265,7 @@ class Configs:
         return True
 
     def _may_replace(self, source: str | None) -> bool:
-        """Whether the code running now may replace what `source` gave: an importer may, nobody else."""
+        """Whether the code running now may replace what `source` gave without a word: an importer may."""
         if not self.loading:
             return source is not None
         seen, waiting = set(), [self.loading[-1]]

@@ -3,12 +3,14 @@
 import os
 import pickle
 import sys
+import warnings
 
 import pytest
 
 from rein.config import (
     ConfFileError,
     ConfigError,
+    ConfigWarning,
     GivenTooLateError,
     GivenTwiceError,
     OverrideSyntaxError,
@@ -97,16 +99,27 @@ def test_twice_in_one_conf_is_an_error(write_conf):
     assert f"given twice, also at {path}:2." in str(error.value)
 
 
-def test_two_imported_confs_may_not_disagree(write_conf):
+def test_of_two_imported_confs_the_second_wins_with_a_warning(write_conf):
     one = write_conf("one.py", IMPORT + "config('drive', speed=1)\n")
     two = write_conf("two.py", IMPORT + "config('drive', speed=2)\n")
     main = write_conf("main.py", IMPORT + "import_config('one.py')\nimport_config('two.py')\n")
-    with pytest.raises(GivenTwiceError, match="given twice") as error:
+    with pytest.warns(ConfigWarning, match="given twice: this replaces") as caught, fresh_configs():
         load_config(main)
-    assert f"{one}:2" in str(error.value)
-    assert f"{two}:2" in str(error.value)
+        assert drive()[0] == 2
+    assert f"{one}:2" in str(caught[0].message)
+    assert (caught[0].filename, caught[0].lineno) == (str(two), 2)
     two.write_text(IMPORT + "config('drive', speed=2, replace=True)\n")
-    load_config(main)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_config(main)
+    assert drive()[0] == 2
+
+
+def test_what_an_imported_conf_gives_afterwards_wins_with_a_warning(write_conf):
+    write_conf("late.py", IMPORT + "config('drive', speed=2)\n")
+    main = write_conf("main.py", IMPORT + "config('drive', speed=1)\nimport_config('late.py')\n")
+    with pytest.warns(ConfigWarning, match=r"drive.speed' is given twice: this replaces the value given at .*main.py:2"):
+        load_config(main)
     assert drive()[0] == 2
 
 
