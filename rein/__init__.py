@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     )
     from rein.runtime import summary
     from rein.specs import BoundedTensorSpec, TensorSpec
+    from rein.training.conf_specs import (
+        get_action_spec,
+        get_observation_spec,
+        get_raw_observation_spec,
+        get_reward_spec,
+    )
 
 _HOMES = {
     "TensorSpec": "specs",
@@ -50,6 +56,10 @@ _HOMES = {
     "load_config": "config",
     "parse_config": "config",
     "summary": "runtime",
+    "get_action_spec": "training.conf_specs",
+    "get_observation_spec": "training.conf_specs",
+    "get_raw_observation_spec": "training.conf_specs",
+    "get_reward_spec": "training.conf_specs",
     "make": "api",
     "load": "api",
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rein.config.documented_modules import without_documented_module
 from rein.config.errors import AmbiguousNameError, ConfigError, UnknownNameError
 
 CONF_MODULES = "rein_conf."
@@ -99,7 +100,15 @@ class NameTable:
         self._resolver, self._resolvable = resolver, tuple(names)
 
     def find_configurables(self, name: str, *, resolve: bool = True) -> list[Configurable]:
-        """Every configurable of which `name` is a suffix; only the exact one if `name` is a full name."""
+        """Every configurable of which `name` is a suffix; only the exact one if `name` is a full name.
+
+        A documented module in front, such as "data_transformer.", is passed over if nothing is found with it.
+        """
+        found = self._find_suffix(name, resolve)
+        plain = None if found else without_documented_module(name)
+        return found if plain is None else self._find_suffix(plain, resolve)
+
+    def _find_suffix(self, name: str, resolve: bool) -> list[Configurable]:
         path = tuple(name.split("."))
         if resolve and self._resolver is not None:
             self._resolver(name)

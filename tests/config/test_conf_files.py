@@ -103,8 +103,9 @@ def test_of_two_imported_confs_the_second_wins_with_a_warning(write_conf):
     one = write_conf("one.py", IMPORT + "config('drive', speed=1)\n")
     two = write_conf("two.py", IMPORT + "config('drive', speed=2)\n")
     main = write_conf("main.py", IMPORT + "import_config('one.py')\nimport_config('two.py')\n")
-    with pytest.warns(ConfigWarning, match="given twice: this replaces") as caught, fresh_configs():
-        load_config(main)
+    with fresh_configs():
+        with pytest.warns(ConfigWarning, match="given twice: this replaces") as caught:
+            load_config(main)
         assert drive()[0] == 2
     assert f"{one}:2" in str(caught[0].message)
     assert (caught[0].filename, caught[0].lineno) == (str(two), 2)
@@ -118,7 +119,9 @@ def test_of_two_imported_confs_the_second_wins_with_a_warning(write_conf):
 def test_what_an_imported_conf_gives_afterwards_wins_with_a_warning(write_conf):
     write_conf("late.py", IMPORT + "config('drive', speed=2)\n")
     main = write_conf("main.py", IMPORT + "config('drive', speed=1)\nimport_config('late.py')\n")
-    with pytest.warns(ConfigWarning, match=r"drive.speed' is given twice: this replaces the value given at .*main.py:2"):
+    with pytest.warns(
+        ConfigWarning, match=r"drive.speed' is given twice: this replaces the value given at .*main.py:2"
+    ):
         load_config(main)
     assert drive()[0] == 2
 

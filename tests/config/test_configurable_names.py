@@ -1,10 +1,11 @@
 """The table of configurables, found in the source, against the source read properly."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import rein
-from rein.config import Configs, config, get_config_value, install_name_resolver, use_configs
 from rein.config.configurable_names import configurable_names
 
 
@@ -26,7 +27,10 @@ def test_the_table_has_exactly_the_decorated_definitions() -> None:
 
 
 def test_a_conf_needs_no_imports() -> None:
-    install_name_resolver()
-    with use_configs(Configs()):
-        config("ppo_loss.PPOLoss", gamma=0.5)
-        assert get_config_value("PPOLoss.gamma") == 0.5
+    """In a process of its own: here the module may have been imported, and its names belong to other tests."""
+    code = (
+        "from rein.config import config, get_config_value, install_name_resolver; install_name_resolver(); "
+        "config('ppo_loss.PPOLoss', gamma=0.5); print(get_config_value('PPOLoss.gamma'))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "0.5"
