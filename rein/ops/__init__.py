@@ -5,6 +5,7 @@ steps as environments give them (row t is what the environment said at step t). 
 conventions exactly.
 """
 
+from rein.ops.bins import integer_bins, inverse_sqrt1p, sqrt1p, two_bins
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
 from rein.ops.codes import categorical_kl, code_perplexity, nearest_code, straight_through
 from rein.ops.elites import elite_moments
@@ -79,6 +80,15 @@ from rein.ops.quantile import (
 from rein.ops.replicas import pessimistic, weighted_sum
 from rein.ops.returns import discounted_return, generalized_advantage, lambda_return, n_step_return
 from rein.ops.scan import append_dims, reverse_scan
+from rein.ops.search import (
+    calculate_exploration_policy,
+    calculate_kl_exploration_policy,
+    halving_visits,
+    hashed_uniform,
+    mask_prior,
+    mix_noise,
+    sharpen,
+)
 from rein.ops.shift import delay, shift
 from rein.ops.td import (
     VTraceOutput,
@@ -105,6 +115,8 @@ __all__ = [
     "approximate_kl",
     "area_under_roc",
     "best_plans",
+    "calculate_exploration_policy",
+    "calculate_kl_exploration_policy",
     "calibration_bins",
     "categorical_entropy",
     "categorical_kl",
@@ -140,18 +152,24 @@ __all__ = [
     "generalized_advantage",
     "gfsf_direction",
     "global_norm",
+    "halving_visits",
     "hard_vote",
+    "hashed_uniform",
     "huber_function",
     "hutchinson_trace",
     "importance_ratio",
+    "integer_bins",
+    "inverse_sqrt1p",
     "jensen_shannon",
     "kullback_leibler",
     "lambda_return",
+    "mask_prior",
     "masked_mean",
     "masked_variance",
     "mean_over_particles",
     "median_bandwidth",
     "min_max_normalize",
+    "mix_noise",
     "n_step_return",
     "nearest_code",
     "normal_plans",
@@ -174,6 +192,7 @@ __all__ = [
     "reverse_scan",
     "self_normalized_weights",
     "sequence_priority",
+    "sharpen",
     "shift",
     "smoothed_score",
     "soft_maximum",
@@ -182,6 +201,7 @@ __all__ = [
     "solve_block_jacobian",
     "solve_jacobian",
     "spread_over_particles",
+    "sqrt1p",
     "standard_normal_kl",
     "standardize",
     "straight_through",
@@ -192,6 +212,7 @@ __all__ = [
     "trajectory_lambda_return",
     "trajectory_n_step_return",
     "trajectory_one_step_return",
+    "two_bins",
     "uniform_plans",
     "vtrace",
     "weighted_sum",

@@ -55,14 +55,14 @@ def puct_score(
 
 
 def min_max_normalize(value: Tensor, minimum: Tensor, maximum: Tensor, min_delta: float = 1e-30) -> Tensor:
-    """Scales values seen in a tree to [0, 1].
+    """Scales values seen in a tree to [0, 1], once it has seen two that differ; until then they stay as they are.
 
     Schrittwieser et al. (2020), appendix B, eq. 5; the range is kept at or above `min_delta`.
 
     Args:
         value: [...].
-        minimum: [...], smallest value in the tree.
-        maximum: [...], largest value in the tree.
+        minimum: [...], smallest value in the tree; infinity if there is none yet.
+        maximum: [...], largest value in the tree; minus infinity if there is none yet.
         min_delta: smallest range to divide by.
 
     Returns:
@@ -70,4 +70,7 @@ def min_max_normalize(value: Tensor, minimum: Tensor, maximum: Tensor, min_delta
     """
     if not min_delta > 0.0 or math.isinf(min_delta):
         raise ValueError(f"min_delta must be positive and finite, got {min_delta}")
-    return (value - minimum) / (maximum - minimum).clamp(min=min_delta)
+    differ = maximum > minimum
+    # Infinite bounds, of a tree without values, must not reach the division: their NaN would reach the gradient.
+    low, high = torch.where(differ, minimum, 0.0), torch.where(differ, maximum, 1.0)
+    return torch.where(differ, (value - low) / (high - low).clamp(min=min_delta), value)

@@ -127,7 +127,11 @@ def test_puct_by_hand():
 def test_min_max_normalize():
     low, high = torch.tensor(-1.0), torch.tensor(3.0)
     assert ops.min_max_normalize(torch.tensor(1.0), low, high).item() == 0.5
-    assert ops.min_max_normalize(low, low, low, 0.01).item() == 0.0
+    assert ops.min_max_normalize(torch.tensor(-0.999), low, low + 0.002, 0.01).item() == pytest.approx(0.1, abs=1e-4)
+    # Raw until two different values were seen.
+    assert ops.min_max_normalize(low, low, low, 0.01).item() == -1.0
+    nothing = torch.tensor(math.inf)
+    assert ops.min_max_normalize(torch.tensor(0.7), nothing, -nothing).item() == pytest.approx(0.7)
     with pytest.raises(ValueError, match="min_delta"):
         ops.min_max_normalize(low, low, high, 0.0)
 
