@@ -5,6 +5,7 @@ Example:
   rein show ppo_cartpole learning_rate=3e-4
   rein show --algorithm sac --env Pendulum-v1 --with rnd
   rein show ppo_cartpole --config
+  rein show runs/sac_squares+vae-0-1 --pictures
 """
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rein.cli.command import Outcome, Session
+from rein.cli.command import BadInputError, Outcome, Session
 from rein.cli.target import add_target_arguments, read_target
 
 if TYPE_CHECKING:
@@ -27,10 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layers", action="store_true", help="also every layer, with the shapes of its parameters")
     parser.add_argument("--config", action="store_true", help="every setting, as a conf, instead of the tree")
     parser.add_argument("--svg", metavar="FILE", help="also draw the tree into an SVG file")
+    parser.add_argument(
+        "--pictures",
+        nargs="?",
+        const="",
+        metavar="DIR",
+        help="instead of the tree: PNG files of reconstructions, of what codes mean and of slots, for a run with a part such "
+        "as vae or monet (default: RUN/pictures, where its report finds them)",
+    )
 
 
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Shows."""
+    if arguments.pictures is not None:
+        return _draw_pictures(arguments)
     from rein.config import fresh_configs, get_inoperative_configs, operative_config_str
     from rein.training.agent_svg import draw_svg
     from rein.training.agent_text import draw_text
@@ -75,6 +86,23 @@ def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
     with Run(seed=0), create_environment(seed=0) as env:
         settings.check_batches(env.batch_size)
         return build_algorithm(settings, env, for_training=False)
+
+
+def _draw_pictures(arguments: argparse.Namespace) -> Outcome:
+    from rein.training.pictures import draw_representation
+    from rein.training.policy import load_policy
+    from rein.training.report import write_report
+    from rein.training.run_directory import RunDirectory
+
+    path = _run_directory(arguments)
+    if path is None:
+        raise BadInputError("--pictures shows what a trained agent has learnt: give the directory of a run")
+    directory = RunDirectory.open(path)
+    folder = Path(arguments.pictures) if arguments.pictures else directory.pictures
+    files = [str(file) for file in draw_representation(load_policy(directory), folder)]
+    if not arguments.pictures:
+        write_report(directory)
+    return Outcome({"directory": str(path), "pictures": files}, "\n".join(files))
 
 
 def _run_directory(arguments: argparse.Namespace) -> Path | None:

@@ -60,6 +60,7 @@ $result
 $curves
 $evaluation
 $video
+$pictures
 $agent
 <h2>Run</h2>
 $facts
@@ -88,6 +89,7 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
         curves=_curves(directory, metrics_per_report),
         evaluation=_evaluation(evaluations),
         video=_video(directory),
+        pictures=_pictures(directory),
         agent=_agent(directory),
         facts=_facts(record),
         commands=escape(_commands(directory, record)),
@@ -183,6 +185,18 @@ def _video(directory: RunDirectory) -> str:
     if small[-1].suffix == ".gif":
         return f'<h2>Video</h2><img alt="the policy" src="{source}">'
     return f'<h2>Video</h2><video controls loop muted src="{source}"></video>'
+
+
+def _pictures(directory: RunDirectory) -> str:
+    files = sorted(directory.pictures.glob("*.png"))
+    if not files:
+        return ""
+    shown = [
+        f'<p>{escape(file.stem)}</p><img alt="{escape(file.stem)}" src="data:image/png;base64,'
+        f'{base64.b64encode(file.read_bytes()).decode()}">'
+        for file in files
+    ]
+    return "<h2>Representation</h2>" + "".join(shown)
 
 
 def _agent(directory: RunDirectory) -> str:

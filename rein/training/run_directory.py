@@ -96,6 +96,11 @@ class RunDirectory:
         return self.path / "videos"
 
     @property
+    def pictures(self) -> Path:
+        """Pictures of what the agent has learnt."""
+        return self.path / "pictures"
+
+    @property
     def code(self) -> Path:
         """Source files that the settings asked to keep."""
         return self.path / "code"

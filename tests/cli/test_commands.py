@@ -278,3 +278,24 @@ def test_sweep(tiny: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run_json(capsys, "sweep", "--continue", tmp_path / "sweep") == data
     plot = run_json(capsys, "plot", tmp_path / "sweep", "--output", tmp_path / "sweep.svg")
     assert [group["runs"] for group in plot["groups"]] == [2]
+
+
+def test_pictures_of_a_representation_go_into_the_run_and_its_report(
+    tmp_path: Path, finished_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    small = ["num_env_steps=64", "unroll_length=8", "mini_batch_size=16", "hidden_layers=(8,)", "num_evals=1"]
+    words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", *small, "num_eval_episodes=1"]
+    run_json(capsys, *words, "--with", "vae(z_dim=2, hidden_layers=(8,))", "--dir", run)
+    shown = run_json(capsys, "show", run, "--pictures")
+    names = ["reconstructions.png", "traversals.png"]
+    assert shown["pictures"] == [str(run / "pictures" / name) for name in names]
+    assert all((run / "pictures" / name).read_bytes().startswith(b"\x89PNG") for name in names)
+    assert "data:image/png;base64," in (run / "report.html").read_text()
+    other = run_json(capsys, "show", run, "--pictures", tmp_path / "elsewhere")
+    assert other["pictures"] == [str(tmp_path / "elsewhere" / name) for name in names]
+    capsys.readouterr()
+    assert main(["show", "ppo_cartpole", "--pictures"]) == 2
+    assert "give the directory of a run" in capsys.readouterr().err
+    assert main(["show", str(finished_run), "--pictures"]) != 0
+    assert "--with vae" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """A representation learner of an agent that learns by reconstructing observations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -71,6 +72,16 @@ class ReconstructionLearner(Algorithm):
         super().__init__(optimizer=optimizer, checkpoint=checkpoint, debug_summaries=debug_summaries, name=name)
         self._codec = codec_ctor(observation_spec)
         self._is_trained_by_others = is_trained_by_others
+        self._recorded: list[Tensor] | None = None
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Tensor]]:
+        """Within it, the observations [B, ...] that `predict_step` sees are appended to the list it gives."""
+        self._recorded = seen = []
+        try:
+            yield seen
+        finally:
+            self._recorded = None
 
     @property
     def codec(self) -> Codec:
@@ -84,6 +95,8 @@ class ReconstructionLearner(Algorithm):
 
     def predict_step(self, inputs: TimeStep, state: Nest = ()) -> AlgStep:
         """The representation [B, D]."""
+        if self._recorded is not None:
+            self._recorded.append(inputs.observation.detach().clone())
         return AlgStep(output=self._shown(self.codec.encode(inputs.observation)), state=state)
 
     def rollout_step(self, inputs: TimeStep, state: Nest = ()) -> AlgStep:

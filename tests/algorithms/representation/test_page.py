@@ -20,3 +20,4 @@ def test_examples_run():
     assert names["agent"]._rl_algorithm.observation_spec == TensorSpec((4,))
     assert names["error"] < 0.02
     assert names["masks"].shape == (64, 3, 16, 16)
+    assert [file.name for file in names["files"]] == ["reconstructions.png", "traversals.png"]
