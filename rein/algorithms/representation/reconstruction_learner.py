@@ -77,7 +77,8 @@ class ReconstructionLearner(Algorithm):
     @contextmanager
     def recording(self) -> Iterator[list[Tensor]]:
         """Within it, the observations [B, ...] that `predict_step` sees are appended to the list it gives."""
-        self._recorded = seen = []
+        seen: list[Tensor] = []
+        self._recorded = seen
         try:
             yield seen
         finally:
