@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 
@@ -82,6 +85,12 @@ class Normalizer(nn.Module):
         self._moments.update(*batch)
         if self._debug_summaries and summary.should_record_summaries():
             self._summarize()
+
+    def updated_by(self, tensor: Nest) -> Self:
+        """A copy that has taken in one more batch, for those who must not change this one yet; see `update`."""
+        normalizer = copy.deepcopy(self)
+        normalizer.update(tensor)
+        return normalizer
 
     def normalize(self, tensor: Nest, clip_value: float = -1.0) -> Nest:
         """Returns the tensors normalized, after taking them in if the normalizer updates itself.

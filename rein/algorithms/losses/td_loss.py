@@ -52,7 +52,8 @@ class TDLoss(nn.Module):
             gamma: discount factor, or one for each dimension of a vector reward.
             td_error_loss_fn: called with targets and values, returns element-wise losses.
             td_lambda: 0 is one-step TD, 1 bootstraps at the end of the segment only.
-            normalize_target: divide values and targets by the running deviation of the targets in the loss.
+            normalize_target: divide values and targets by the running deviation of the targets in the loss; who uses
+                the loss calls `take_targets` after each update.
             debug_summaries: write values, targets and explained variance.
             name: name in summaries.
         """
@@ -111,11 +112,28 @@ class TDLoss(nn.Module):
         return LossInfo(loss=loss, extra=loss)
 
     def _normalized(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        if not self._target_normalizer:
-            self._target_normalizer = [_target_normalizer(target.shape[2:])]
-        normalizer = self._target_normalizer[0]
-        normalizer.update(target)
+        """Both normalized as if these targets were part of the statistics, which `take_targets` makes them."""
+        normalizer = self._normalizer_of(target).updated_by(target)
         return normalizer.normalize(prediction), normalizer.normalize(target)
+
+    def _normalizer_of(self, target: Tensor) -> AdaptiveNormalizer:
+        return self._target_normalizer[0] if self._target_normalizer else _target_normalizer(target.shape[2:])
+
+    @property
+    def normalizes_target(self) -> bool:
+        """Whether there are statistics to keep by `take_targets`."""
+        return self._normalize_target
+
+    def take_targets(self, info: Any, target_value: Tensor) -> None:
+        """Takes the targets of an update into the statistics of `normalize_target`; call it once after each update.
+
+        Args:
+            info: see `forward`.
+            target_value: see `forward`.
+        """
+        target = self.compute_td_target(info, target_value)
+        self._target_normalizer = [self._normalizer_of(target)]
+        self._target_normalizer[0].update(target)
 
     def get_extra_state(self) -> dict[str, Any] | None:
         """Statistics of the targets, once there are some."""

@@ -1,8 +1,10 @@
 """Ensembles of action values, and what several algorithms do with them alike.
 
-Values of R replicas are [B, R], and [B, R, D] for a reward of D dimensions.
+Values of R replicas are [B, R], and [B, R, D] for a reward of D dimensions. Where a network gives more than one value (one of
+each discrete action, or quantiles), they stand between: [B, R, A, D], or behind: [B, R, D, N].
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -11,43 +13,64 @@ from torch import Tensor, nn
 from rein import nest
 from rein.nest import Nest
 from rein.networks import Network
-from rein.ops import pessimistic, sequence_priority, weighted_sum
+from rein.ops import pessimistic, sequence_priority
 from rein.specs import TensorSpec
 
 __all__ = [
     "Critics",
     "action_gradient_loss",
+    "keep_target_statistics",
     "pessimistic",
     "replicas_td_loss",
+    "require_infos",
     "sequence_priority",
-    "weighted_sum",
 ]
 
 
 class Critics(nn.Module):
-    """R replicas of Q(s, a) for each dimension of the reward, evaluated in one batched call."""
+    """R replicas of a critic for each dimension of the reward, evaluated in one batched call."""
 
-    def __init__(self, network: Network, num_replicas: int, reward_spec: TensorSpec) -> None:
+    def __init__(
+        self,
+        network: Network,
+        num_replicas: int,
+        reward_spec: TensorSpec,
+        num_value_dims: int = 0,
+        is_reward_last: bool = True,
+    ) -> None:
         """Makes the replicas.
 
         Args:
-            network: from (observation, action) to a scalar value.
+            network: gives a value, or with a vector reward maybe a value for each of its dimensions, behind all others;
+                a network without them is replicated for each dimension.
             num_replicas: R.
             reward_spec: scalar, or a vector of D.
+            num_value_dims: dimensions of the values for one reward: 0 for Q(s, a), 1 for Q(s, .) or quantiles.
+            is_reward_last: whether dimensions of the reward stand behind those of the values.
         """
         super().__init__()
         if num_replicas < 1:
             raise ValueError(f"num_critic_replicas is {num_replicas}: it must be at least 1")
         if reward_spec.ndim > 1:
             raise ValueError(f"reward_spec is {reward_spec}: rewards are scalars or vectors")
-        self._shape = (num_replicas, reward_spec.numel) if reward_spec.ndim else (num_replicas,)
-        self.networks = network.make_parallel(num_replicas * reward_spec.numel)
+        self.num_replicas = num_replicas
+        self._reward_shape = tuple(reward_spec.shape)
+        self._reward_position = -1 if is_reward_last else 2
+        self._has_reward_dim = reward_spec.ndim == 1 and network.output_spec.ndim > num_value_dims
+        if self._has_reward_dim and tuple(network.output_spec.shape[num_value_dims:]) != self._reward_shape:
+            raise ValueError(
+                f"{network.name} gives values of shape {tuple(network.output_spec.shape)} for a reward of shape "
+                f"{self._reward_shape}: give as many values as rewards, or one, which is replicated"
+            )
+        self.networks = network.make_parallel(num_replicas * (1 if self._has_reward_dim else reward_spec.numel))
 
     def copy(self) -> "Critics":
         """The same ensemble with fresh parameters, for a target that is then made equal."""
         clone = Critics.__new__(Critics)
         nn.Module.__init__(clone)
-        clone._shape = self._shape
+        clone.num_replicas = self.num_replicas
+        clone._reward_shape = self._reward_shape
+        clone._reward_position, clone._has_reward_dim = self._reward_position, self._has_reward_dim
         clone.networks = self.networks.copy()
         return clone
 
@@ -56,10 +79,30 @@ class Critics(nn.Module):
         """Specs of the recurrent state."""
         return self.networks.state_spec
 
-    def forward(self, inputs: tuple[Nest, Nest], state: Nest = ()) -> tuple[Tensor, Nest]:
-        """Values [B, R] or [B, R, D] of (observation, action), and the new recurrent state."""
+    @property
+    def is_rnn(self) -> bool:
+        """Whether there is a recurrent state."""
+        return self.networks.is_rnn
+
+    def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Tensor, Nest]:
+        """Values [B, R, ...] of what the networks take in, and the new recurrent state."""
         values, state = self.networks(inputs, state)
-        return (values.unflatten(1, self._shape) if len(self._shape) > 1 else values), state
+        if not self._reward_shape:
+            return values, state
+        if self._has_reward_dim:
+            return values.movedim(-1, self._reward_position), state
+        return values.unflatten(1, (self.num_replicas, *self._reward_shape)).movedim(2, self._reward_position), state
+
+    def weighted(self, values: Tensor, reward_weights: Tensor | None) -> Tensor:
+        """What a policy maximises: values with the dimension of a vector reward summed away.
+
+        Args:
+            values: [..., D], or [...] for a scalar reward.
+            reward_weights: [D]; None sums.
+        """
+        if not self._reward_shape:
+            return values
+        return values.sum(-1) if reward_weights is None else (values * reward_weights).sum(-1)
 
 
 def action_gradient_loss(value: Tensor, action: Nest, clipping: float | None = None) -> Tensor:
@@ -108,3 +151,28 @@ def _tile(tensor: Any, replicas: int) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     return tensor.unsqueeze(1).expand(-1, replicas, *tensor.shape[1:]).flatten(1, 2)
+
+
+def keep_target_statistics(td_losses: Iterable[Any], info: Any, targets: Callable[[Any], tuple[Any, Tensor]]) -> None:
+    """Lets losses with `normalize_target` take in the targets of an update that was made; for `after_update`.
+
+    Args:
+        td_losses: `TDLoss` or other losses.
+        info: what `calc_loss` got.
+        targets: from it, what the losses got: an info, and values to bootstrap from.
+    """
+    normalizing = [loss for loss in td_losses if getattr(loss, "normalizes_target", False)]
+    if normalizing:
+        arguments = targets(require_infos(info, "normalize_target"))
+        for loss in normalizing:
+            loss.take_targets(*arguments)
+
+
+def require_infos(info: Any, setting: str) -> Any:
+    """`info`; raises `ValueError` if there is none, which `setting` cannot do without."""
+    if nest.is_empty(info):
+        raise ValueError(
+            f"{setting} keeps statistics of every update, but compiled updates do not tell what they computed: leave out "
+            f"{setting}, or compile=True"
+        )
+    return info

@@ -23,11 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rein.algorithms.losses import OneStepTDQRLoss, TDQRLoss
-from rein.algorithms.off_policy.critics import sequence_priority
-from rein.algorithms.off_policy.one_transition import check_length, of_first_steps
+from rein.algorithms.losses import OneStepTDLoss, OneStepTDQRLoss, TDQRLoss
+from rein.algorithms.off_policy.critics import Critics, sequence_priority
 from rein.algorithms.off_policy.sac import SacAlgorithm
-from rein.algorithms.off_policy.sac_heads import Choose, Policy
+from rein.algorithms.off_policy.sac_heads import ActionParts, Choose, Policy
 from rein.algorithms.off_policy.sac_structures import (
     SacActionState,
     SacCriticInfo,
@@ -36,12 +35,11 @@ from rein.algorithms.off_policy.sac_structures import (
     SacLossInfo,
     SacState,
 )
-from rein.algorithms.off_policy.sequences import merge_steps, put_steps
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
-from rein.framework.minibatch import time_major
 from rein.framework.quick_rollout import QuickActor
+from rein.framework.steps import Steps, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import HostGreedyPolicy, Network, QNetwork
@@ -111,12 +109,6 @@ class DqnAlgorithm(SacAlgorithm):
                 f"{name} needs one discrete scalar action, but action_spec is {action_spec}: merge several discrete actions "
                 "into one; use SacAlgorithm for continuous and mixed actions"
             )
-        critic_loss_ctor = _quantile_loss(
-            q_network_cls(input_tensor_spec=observation_spec, action_spec=action_spec),
-            reward_spec,
-            critic_loss_ctor,
-            name,
-        )
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -157,11 +149,9 @@ class DqnAlgorithm(SacAlgorithm):
 
     def quick_actor(self) -> QuickActor | None:
         """The same on the host, if the network is small and there is one reward."""
-        cls = type(self)
-        is_own = cls.rollout_step is SacAlgorithm.rollout_step and cls._explore is DqnAlgorithm._explore
-        if not is_own or self._reward_spec.ndim or self._critic_networks is None:
+        if self._reward_spec.ndim or self._critic_networks is None or _acts_otherwise(type(self)):
             return None
-        return HostGreedyPolicy.of(self._critic_networks, self._rollout_epsilon_greedy)
+        return HostGreedyPolicy.of(self._critic_networks.networks, self._rollout_epsilon_greedy)
 
     def rollout_infos(self, inputs: TimeStep, action: Nest) -> SacInfo:
         """See `rollout_step`, for actions picked by `quick_actor`."""
@@ -179,44 +169,29 @@ class DqnAlgorithm(SacAlgorithm):
 
     # Learning.
 
-    def train_step(self, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
-        """Values of the stored actions and of the target actions, of steps [B, ...]."""
-        q, critic_state = self._q(self._critic_networks, inputs.observation, state.action.critic)
+    def learn(self, steps: Steps, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
+        """Values of the stored actions and of the target actions."""
+        observation, action = steps.take((inputs.observation, rollout_info.action), steps.before_last)
+        next_observation = steps.take(inputs.observation, steps.after_first)
+        q, critic_state = self._q(self._critic_networks, observation, state.action.critic)
         with torch.no_grad():
-            target, target_state = self._target(inputs.observation, q, state.critic.target_critics)
-        info = SacInfo(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            critic=SacCriticInfo(select_action_value(q, rollout_info.action), target),
-            discounted_return=rollout_info.discounted_return,
-        )
-        state = SacState(action=SacActionState(critic=critic_state), critic=SacCriticState(target_critics=target_state))
-        return AlgStep(state=state, info=info)
-
-    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SacInfo) -> SacInfo:
-        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses."""
-        length = inputs.step_type.shape[1]
-        check_length(self._one_transition, length, self._name)
-        before_last, after_first = range(length - 1), range(1, length)
-        q, _ = self._q(self._critic_networks, merge_steps(inputs.observation, before_last), ())
-        critics = select_action_value(q, merge_steps(rollout_info.action, before_last))
-        with torch.no_grad():
-            next_observation = merge_steps(inputs.observation, after_first)
-            next_q: Any = ()
-            if not self._target_net_target_action:
+            next_q = q
+            if not self._target_net_target_action and not steps.cover(steps.before_last, steps.after_first):
                 next_q, _ = self._q(self._critic_networks, next_observation, ())
-            target, _ = self._target(next_observation, next_q, ())
-        reward, step_type, discount, discounted_return = time_major(
+            target, target_state = self._target(next_observation, next_q, state.critic.target_critics)
+        reward, step_type, discount, discounted_return = steps.turn(
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
         )
-        return SacInfo(
+        critics = select_action_value(q, action)
+        info = SacInfo(
             reward=reward,
             step_type=step_type,
             discount=discount,
-            critic=SacCriticInfo(put_steps(critics, before_last, length), put_steps(target, after_first, length)),
+            critic=SacCriticInfo(steps.put(critics, steps.before_last), steps.put(target, steps.after_first)),
             discounted_return=discounted_return,
         )
+        state = SacState(action=SacActionState(critic=critic_state), critic=SacCriticState(target_critics=target_state))
+        return AlgStep(state=state, info=info)
 
     def _target(self, observation: Nest, q: Any, state: Nest) -> tuple[Tensor, Nest]:
         """min_i Q'_i(s, a*), [B, ...]; `q` holds the outputs of the critics, for double Q-learning."""
@@ -235,25 +210,54 @@ class DqnAlgorithm(SacAlgorithm):
 
     # Values.
 
+    def _make_critics(self, critic: Network, num_replicas: int, reward_spec: TensorSpec, parts: ActionParts) -> Critics:
+        """The critics: a value of each action, or its quantiles."""
+        shape = tuple(critic.output_spec.shape)
+        if reward_spec.ndim and len(shape) > 1 and shape[1:] != tuple(reward_spec.shape):
+            raise ValueError(
+                f"{critic.name}: quantiles need a scalar reward, got {reward_spec}: weigh it into one number first"
+            )
+        return super()._make_critics(critic, num_replicas, reward_spec, parts)
+
+    def _critic_loss_ctor(self, given: Callable[..., Any] | None, critics: Critics) -> Callable[..., Any]:
+        """The loss that fits what the networks give: values [n, A], or quantiles [n, A, N] of each."""
+        shape = critics.networks.output_spec.shape
+        has_quantiles = self._reward_spec.ndim == 0 and len(shape) == 3
+        if given is None:
+            return partial(OneStepTDQRLoss, num_quantiles=shape[-1]) if has_quantiles else OneStepTDLoss
+        if isinstance(given(), TDQRLoss) and not has_quantiles:
+            raise ValueError(
+                f"{self.name}: critic_loss_ctor compares quantiles, but the network gives none: set num_quantiles"
+            )
+        if has_quantiles and not isinstance(given(), TDQRLoss):
+            raise ValueError(
+                f"{self.name}: the network gives quantiles: make critic_loss_ctor give a TDQRLoss, or leave it out"
+            )
+        return given
+
     def _weighted(self, q: Tensor) -> Tensor:
         """One number for each action: the mean of its quantiles, or the weighted sum of a vector reward."""
         return q.mean(-1) if self._has_quantiles else super()._weighted(q)
 
 
-def _quantile_loss(
-    network: Network, reward_spec: TensorSpec, critic_loss_ctor: Callable[..., Any] | None, name: str
-) -> Callable[..., Any] | None:
-    """The loss that fits what the network gives: values [A], or quantiles [A, N] of each."""
-    shape = network.output_spec.shape
-    if len(shape) == 1:
-        if critic_loss_ctor is not None and isinstance(critic_loss_ctor(), TDQRLoss):
-            raise ValueError(
-                f"{name}: critic_loss_ctor compares quantiles, but the network gives none: set num_quantiles"
-            )
-        return critic_loss_ctor
-    if reward_spec.ndim:
-        raise ValueError(f"{name}: quantiles need a scalar reward, got {reward_spec}: weigh it into one number first")
-    ctor = partial(OneStepTDQRLoss, num_quantiles=shape[-1]) if critic_loss_ctor is None else critic_loss_ctor
-    if not isinstance(ctor(), TDQRLoss):
-        raise ValueError(f"{name}: the network gives quantiles: make critic_loss_ctor give a TDQRLoss, or leave it out")
-    return ctor
+_PICK_ACTIONS = (
+    "rollout_step",
+    "_explore",
+    "_pick",
+    "_epsilon_greedy_choice",
+    "_policy_values",
+    "_q",
+    "_minimum",
+    "_weighted",
+)
+"""What `DqnAlgorithm.quick_actor` does otherwise."""
+
+
+def _acts_otherwise(cls: type[DqnAlgorithm]) -> bool:
+    """Whether a class below the one that has `quick_actor` picks actions in another way."""
+    for base in cls.__mro__:
+        if "quick_actor" in vars(base):
+            return False
+        if any(name in vars(base) for name in _PICK_ACTIONS):
+            return True
+    return False

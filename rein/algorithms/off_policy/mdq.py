@@ -13,7 +13,6 @@ the neighbourhood of each bin.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -21,19 +20,18 @@ from torch import Tensor, nn
 
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.continuous_actions import ContinuousActions, replace_rows
-from rein.algorithms.off_policy.critics import pessimistic, replicas_td_loss
-from rein.algorithms.off_policy.one_transition import check_one_transition, of_first_steps, policy_steps
-from rein.algorithms.off_policy.sequences import merge_steps, put_steps
+from rein.algorithms.off_policy.critics import keep_target_statistics, pessimistic, replicas_td_loss
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import calc_default_target_entropy_quantized
 from rein.envs import Environment
 from rein.framework.evaluation import default_epsilon_greedy
-from rein.framework.minibatch import time_major
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import MdqCriticNetwork
+from rein.networks.mdq_critic_networks import MdqAction
 from rein.runtime.schedules import Scheduler
 from rein.specs import BoundedTensorSpec, TensorSpec
 from rein.statistics import TargetUpdater
@@ -84,7 +82,7 @@ class MdqLossInfo(NamedTuple):
 
 
 @configurable
-class MdqAlgorithm(OffPolicyAlgorithm):
+class MdqAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     """Multi-dimensional Q-learning, for one vector of continuous actions."""
 
     is_compilable = True
@@ -116,7 +114,7 @@ class MdqAlgorithm(OffPolicyAlgorithm):
             observation_spec: spec of the observation.
             action_spec: one bounded continuous vector.
             critic_network: the critics, or their constructor, called as `ctor((observation_spec, action_spec))`.
-            reward_spec: a scalar.
+            reward_spec: a scalar, or a vector, whose sum is what is learnt: the policy is that of one critic.
             epsilon_greedy: chance of sampling in evaluation; None takes it from the settings.
             env: batched environment; for the root algorithm only.
             config: settings of the run; for the root algorithm only.
@@ -133,8 +131,8 @@ class MdqAlgorithm(OffPolicyAlgorithm):
             name: name in summaries.
             one_transition: learn from the first step of sequences of two only, at half the cost.
         """
-        if reward_spec.ndim:
-            raise ValueError(f"{name} needs a scalar reward, got {reward_spec}: weigh it into one number first")
+        if reward_spec.ndim > 1:
+            raise ValueError(f"{name}: reward_spec is {reward_spec}: rewards are scalars or vectors")
         if not isinstance(action_spec, BoundedTensorSpec) or action_spec.ndim != 1:
             raise ValueError(f"{name} needs one vector of continuous actions, got {action_spec}: concatenate them")
         if distill_noise < 0:
@@ -197,36 +195,44 @@ class MdqAlgorithm(OffPolicyAlgorithm):
 
     # Learning.
 
-    def train_step(self, inputs: TimeStep, state: MdqCriticState, rollout_info: MdqInfo) -> AlgStep:
-        """Values of both forms at the stored action, the target, and the loss of the temperature; [B, ...]."""
-        target, kl, alpha = self._policy_step(inputs.observation)
-        critic = self._critic_step(inputs.observation, rollout_info.action)
-        critic = critic._replace(target_critic_free_form=target, kl_wrt_prior=kl)
-        info = MdqInfo(inputs.reward, inputs.step_type, inputs.discount, critic=critic, alpha=alpha)
-        return AlgStep(state=state, info=info)
+    def learn(self, steps: Steps, inputs: TimeStep, state: MdqCriticState, rollout_info: MdqInfo) -> AlgStep:
+        """Values of both forms at the stored action, the target, and the loss of the temperature."""
+        next_observation = steps.take(inputs.observation, steps.after_first)
+        sample = self._sample(steps.take(inputs.observation, steps.policy))
+        if steps.cover(steps.policy, steps.after_first):
+            following = steps.select(sample, steps.policy, steps.after_first)
+        else:
+            following = self._sample(next_observation)
+        target = self._target_value(next_observation, following.action)
+        pair = steps.take((inputs.observation, rollout_info.action), steps.policy)
+        critic = steps.put(self._critic_step(*pair), steps.policy)
+        critic = critic._replace(
+            target_critic_free_form=steps.put(target, steps.after_first),
+            kl_wrt_prior=steps.put(following.kl_wrt_prior, steps.after_first),
+        )
+        alpha = steps.put(self._alpha_step(sample.log_pi), steps.policy)
+        reward, step_type, discount = steps.turn((self._scalar(inputs.reward), inputs.step_type, inputs.discount))
+        return AlgStep(state=state, info=MdqInfo(reward, step_type, discount, critic=critic, alpha=alpha))
 
-    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: MdqInfo) -> MdqInfo:
-        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses."""
-        length = inputs.step_type.shape[1]
-        distilled = policy_steps(self._one_transition, length, self._name)
-        after_first = range(1, length)
-        target, kl, alpha = self._policy_step(merge_steps(inputs.observation, after_first))
-        critic = self._critic_step(*merge_steps((inputs.observation, rollout_info.action), distilled))
-        put = partial(put_steps, length=length)
-        critic = MdqCriticInfo(*(put(part, distilled) for part in critic))
-        critic = critic._replace(target_critic_free_form=put(target, after_first), kl_wrt_prior=put(kl, after_first))
-        # The policy was asked for targets only, so the temperature learns from the steps after the first.
-        alpha = put(alpha, range(length - 1))
-        reward, step_type, discount = time_major((inputs.reward, inputs.step_type, inputs.discount))
-        return MdqInfo(reward, step_type, discount, critic=critic, alpha=alpha)
+    @torch.no_grad()
+    def _sample(self, observation: Nest) -> MdqAction:
+        """A ~ pi(. | s)."""
+        return self._critic_network.get_action(observation, self._alpha)
 
-    def _policy_step(self, observation: Nest) -> tuple[Tensor, Tensor, MdqAlphaInfo]:
-        """Lowest target value of a sampled action [B], divergence from uniform [B], and the temperature's loss."""
-        with torch.no_grad():
-            sample = self._critic_network.get_action(observation, self._alpha)
-            values, _ = self._target_critic_network((observation, sample.action))
-        alpha_loss = self._log_alpha * (-sample.log_pi - self._target_entropy)
-        return pessimistic(values, None), sample.kl_wrt_prior, MdqAlphaInfo(alpha_loss, sample.log_pi)
+    @torch.no_grad()
+    def _target_value(self, observation: Nest, action: Tensor) -> Tensor:
+        """min_i Q_f,i'(s, a), [B]."""
+        return pessimistic(self._target_critic_network((observation, action))[0], None)
+
+    def _alpha_step(self, log_pi: Tensor) -> MdqAlphaInfo:
+        """The loss of the temperature, [B]."""
+        return MdqAlphaInfo(self._log_alpha * (-log_pi - self._target_entropy), log_pi)
+
+    def _scalar(self, reward: Tensor) -> Tensor:
+        """Rewards as one number each."""
+        if self._reward_spec.ndim == 0:
+            return reward
+        return reward.sum(-1) if self._reward_weights is None else (reward * self._reward_weights).sum(-1)
 
     def _critic_step(self, observation: Nest, action: Tensor) -> MdqCriticInfo:
         """Q_f(s, a), and both forms at the disturbed action."""
@@ -240,13 +246,17 @@ class MdqAlgorithm(OffPolicyAlgorithm):
     def calc_loss(self, info: MdqInfo) -> LossInfo:
         """The losses of both forms and of the temperature, [T, B]."""
         critic = info.critic
-        target = critic.target_critic_free_form - self._alpha * critic.kl_wrt_prior
-        critic_loss = replicas_td_loss(self._critic_loss, info, critic.critic_free_form, target)
+        critic_loss = replicas_td_loss(self._critic_loss, info, critic.critic_free_form, self._soft_value(critic))
         distill_loss = (critic.distill_target - critic.critic_adv_form).square().sum(-1)
         parts = MdqLossInfo(critic_loss, distill_loss, info.alpha.alpha_loss, info.alpha.neg_entropy)
         loss = LossInfo(loss=parts.critic + parts.distill + parts.alpha, extra=parts)
         return of_first_steps(loss, info.step_type) if self._one_transition else loss
 
+    def _soft_value(self, critic: MdqCriticInfo) -> Tensor:
+        """What is bootstrapped from: the target value less alpha times the divergence from uniform, [T, B]."""
+        return critic.target_critic_free_form - self._alpha * critic.kl_wrt_prior
+
     def after_update(self, root_inputs: Nest, info: MdqInfo) -> None:
         """Moves the target."""
+        keep_target_statistics([self._critic_loss], info, lambda info: (info, self._soft_value(info.critic)))
         self._update_targets()

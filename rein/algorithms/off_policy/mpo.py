@@ -10,8 +10,10 @@ discrete action, each weighted by pi'):
               alpha that rise while a limit is broken                                                            (eq. 12)
 
 Means and variances have limits of their own (`NormalHead`). dg/deta = epsilon - E_s KL(q || pi'), and KL falls with eta: the
-dual is solved by Newton steps on that equation, from the last eta. Of the M-steps of an update the first is part of the loss
-that the framework minimises; the others are made right after it, on the same states and candidates.
+dual is solved by Newton steps on that equation, from the last eta. The multipliers are parameters with an optimizer of their
+own, plain gradient ascent; the policy's loss uses the values that this step leads to. Of the M-steps of an update the first
+is part of the loss that the framework minimises; the others are updates of the same kind right after it, on the same states
+and candidates.
 
 Every network is evaluated at every step of a sequence, and everything is used: the candidates of a step give the target of
 the step before and the E-step of its own.
@@ -26,7 +28,7 @@ from torch import Tensor, nn
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.continuous_actions import ContinuousActions
-from rein.algorithms.off_policy.critics import replicas_td_loss, sequence_priority
+from rein.algorithms.off_policy.critics import keep_target_statistics, replicas_td_loss, sequence_priority
 from rein.algorithms.off_policy.mpo_heads import Candidates, CategoricalHead, Constraint, NormalHead
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
@@ -37,6 +39,7 @@ from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
+from rein.optimizers import SGD
 from rein.runtime import summary
 from rein.runtime.schedules import Scheduler
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -58,6 +61,8 @@ class MpoInfo(NamedTuple):
     candidates: Nest = ()
     q_values: Nest = ()
     target_value: Nest = ()
+    temperature: Nest = ()
+    """eta of the batch, the same for all of its steps."""
 
 
 class MpoLossInfo(NamedTuple):
@@ -73,7 +78,9 @@ class MpoAlgorithm(OffPolicyAlgorithm):
     """Maximum a posteriori policy optimisation, for continuous actions or one discrete action."""
 
     _temperature: Tensor
-    _multipliers: Tensor
+    _limits: Tensor
+    _multiplier_scales: Tensor
+    _largest_multipliers: Tensor
 
     def __init__(
         self,
@@ -198,13 +205,16 @@ class MpoAlgorithm(OffPolicyAlgorithm):
         self._dual_constraint = dual_constraint
         self._mstep_iterations = mstep_iterations
         self.register_buffer("_temperature", torch.tensor(1.0))
-        self.register_buffer("_multipliers", torch.zeros(len(head.constraints)))
-        self._actor_optimizer: Any | None = None
+        self._multipliers = nn.Parameter(torch.zeros(len(head.constraints)))
+        limits, scales, largest = torch.tensor([one[1:] for one in head.constraints]).unbind(-1)
+        self.register_buffer("_limits", limits, persistent=False)
+        self.register_buffer("_multiplier_scales", scales, persistent=False)
+        self.register_buffer("_largest_multipliers", largest, persistent=False)
         if actor_optimizer is not None:
             self.add_optimizer(actor_optimizer, [actor])
-            self._actor_optimizer = self.optimizer_binding.explicit[-1][0]
         if critic_optimizer is not None:
             self.add_optimizer(critic_optimizer, [critics])
+        self.add_optimizer(SGD(lr=1.0), [self._multipliers])
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
         return ["_target_actor_network", "_target_critic_networks"]
@@ -243,64 +253,80 @@ class MpoAlgorithm(OffPolicyAlgorithm):
             candidates=candidates,
             q_values=self._head.values(self._critic_networks, observation, action),
             target_value=target_value,
+            temperature=self._e_step(candidates, inputs.step_type).expand(target_value.shape),
         )
         return AlgStep(state=state, info=info)
 
+    @torch.no_grad()
+    def _e_step(self, candidates: Candidates, step_type: Tensor) -> Tensor:
+        """Equation 9: the temperature for these steps [B], a scalar."""
+        acts = step_type != StepType.LAST
+        if not bool(acts.any()):
+            return self._temperature
+        return solve_temperature(
+            candidates.value[acts], candidates.log_prior[acts], self._dual_constraint, self._temperature
+        )
+
     def calc_loss(self, info: MpoInfo) -> LossInfo:
-        """The losses of critics and policy, [T, B]; solves the E-step."""
+        """The losses of critics and policy, [T, B], and of the multipliers."""
         critic_loss = replicas_td_loss(self._critic_loss, info, info.q_values, info.target_value)
-        self._e_step(info)
-        policy_loss, divergences = self._m_step_loss(info, info.action_distribution)
+        policy_loss, multiplier_loss, divergences = self._m_step_loss(info, info.action_distribution)
         priority = sequence_priority(critic_loss, info.step_type) if self._calculate_priority else ()
         if self._debug_summaries and summary.should_record_summaries():
             with summary.scope(self._name):
-                summary.scalar("temperature", self._temperature)
+                summary.scalar("temperature", info.temperature.mean())
                 for constraint, alpha in zip(self._head.constraints, self._multipliers, strict=True):
                     summary.scalar(f"alpha/{constraint.name}", alpha)
         names = [constraint.name for constraint in self._head.constraints]
         extra = MpoLossInfo(critic_loss, policy_loss, dict(zip(names, divergences, strict=True)))
-        return LossInfo(loss=critic_loss + policy_loss, priority=priority, extra=extra)
+        loss = critic_loss + policy_loss
+        return LossInfo(loss=loss, scalar_loss=multiplier_loss, priority=priority, extra=extra)
 
-    @torch.no_grad()
-    def _e_step(self, info: MpoInfo) -> None:
-        """Equation 9: the temperature for this batch."""
-        acts = info.step_type != StepType.LAST
-        values, log_prior = info.candidates.value[acts], info.candidates.log_prior[acts]
-        self._temperature.copy_(solve_temperature(values, log_prior, self._dual_constraint, self._temperature))
-
-    def _m_step_loss(self, info: MpoInfo, policy: Nest) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Equation 12: the Lagrangian [T, B] and its divergences [T, B]; the multipliers make their step first."""
+    def _m_step_loss(self, info: MpoInfo, policy: Nest) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Equation 12: the Lagrangian [T, B], what moves its multipliers (of value 0), and its divergences [T, B]."""
         candidates, target = info.candidates, info.target_distribution
-        weights = candidate_weights(candidates, self._temperature)
+        weights = candidate_weights(candidates, info.temperature.unsqueeze(-1))
         fit = (weights * self._head.log_likelihood(policy, target, candidates.action)).sum(-1)
         divergences = self._head.divergences(policy, target)
+        acts = _acts(info)
+        means = torch.stack([(one.detach() * acts).sum() / acts.sum().clamp_min(1.0) for one in divergences])
+        ascent = self._multiplier_scales * (means - self._limits)
         loss = -fit
-        acts = (info.step_type != StepType.LAST).to(fit.dtype)
-        for index, (constraint, divergence) in enumerate(zip(self._head.constraints, divergences, strict=True)):
-            mean = (divergence.detach() * acts).sum() / acts.sum().clamp_min(1.0)
-            alpha = self._multipliers[index]
-            alpha.add_(constraint.scale * (mean - constraint.limit)).clamp_(0.0, constraint.maximum)
-            loss = loss + alpha.clone() * divergence
-        return loss, divergences
+        for alpha, divergence in zip(self._limited(self._multipliers.detach() + ascent), divergences, strict=True):
+            loss = loss + alpha * divergence
+        return loss, ((self._multipliers.detach() - self._multipliers) * ascent).sum(), divergences
+
+    def _limited(self, multipliers: Tensor) -> Tensor:
+        """The nearest multipliers that are allowed."""
+        return torch.minimum(multipliers.clamp_min(0.0), self._largest_multipliers)
 
     def after_update(self, root_inputs: Nest, info: MpoInfo) -> None:
-        """Makes the other M-steps, then moves the targets."""
+        """Keeps the temperature, makes the other M-steps, then moves the targets."""
+        keep_target_statistics([self._critic_loss], info, lambda info: (info, info.target_value))
+        self._temperature.copy_(info.temperature[-1, -1])
+        self._limit_multipliers()
         for _ in range(self._mstep_iterations - 1):
             self._another_m_step(info)
         self._update_targets()
 
+    @torch.no_grad()
+    def _limit_multipliers(self) -> None:
+        self._multipliers.copy_(self._limited(self._multipliers))
+
     def _another_m_step(self, info: MpoInfo) -> None:
-        assert self._actor_optimizer is not None
         steps, size = info.step_type.shape
         # Detached: whoever made the observation of an agent has learnt from the first M-step.
         flat = nest.map_structure(lambda x: x.detach().reshape(steps * size, *x.shape[2:]), info.observation)
         policy, _ = self._actor_network(flat)
         policy = map_params(lambda x: x.reshape(steps, size, *x.shape[1:]), policy)
-        loss, _ = self._m_step_loss(info, policy)
-        acts = (info.step_type != StepType.LAST).to(loss.dtype)
-        self._actor_optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward((loss * acts).mean())
-        self._actor_optimizer.step()
+        loss, multiplier_loss, _ = self._m_step_loss(info, policy)
+        self.update_with_gradient(LossInfo(loss=loss, scalar_loss=multiplier_loss), _acts(info))
+        self._limit_multipliers()
+
+
+def _acts(info: MpoInfo) -> Tensor:
+    """1 for steps that an action was taken at, 0 for LAST ones, [T, B]."""
+    return (info.step_type != StepType.LAST).to(torch.float32)
 
 
 def candidate_weights(candidates: Candidates, temperature: Tensor) -> Tensor:

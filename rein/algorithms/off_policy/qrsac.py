@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from rein.algorithms.losses import OneStepTDQRLoss
+from rein.algorithms.off_policy.critics import Critics
 from rein.algorithms.off_policy.sac import SacAlgorithm
-from rein.algorithms.off_policy.sac_heads import split_action_spec
+from rein.algorithms.off_policy.sac_heads import ActionParts, split_action_spec
 from rein.algorithms.off_policy.sac_settings import TargetEntropies
 from rein.config import configurable
 from rein.envs import Environment
@@ -72,7 +73,7 @@ class QrsacAlgorithm(SacAlgorithm):
         Args:
             observation_spec: specs of the observation.
             action_spec: bounded specs of continuous actions.
-            reward_spec: a scalar.
+            reward_spec: a scalar, or a vector for several rewards, each with quantiles of its own.
             actor_network_cls: see `SacAlgorithm`.
             critic_network_cls: called as `cls(input_tensor_spec=, output_tensor_spec=)`; the output holds the quantiles,
                 as many as the critic loss says. None leaves the critics out, for acting only.
@@ -105,10 +106,6 @@ class QrsacAlgorithm(SacAlgorithm):
         """
         if split_action_spec(action_spec, name).discrete != ():
             raise ValueError(f"{name}: needs continuous actions only, got {action_spec}: use SacAlgorithm")
-        if reward_spec.ndim != 0:
-            raise ValueError(
-                f"{name}: needs a scalar reward, got {reward_spec}: weigh the rewards into one number first"
-            )
         loss_ctor = OneStepTDQRLoss if critic_loss_ctor is None else critic_loss_ctor
         if critic_network_cls is not None:
             quantiles = TensorSpec((loss_ctor().num_quantiles,))
@@ -146,13 +143,24 @@ class QrsacAlgorithm(SacAlgorithm):
         )
         self._min_critic_by_critic_mean = min_critic_by_critic_mean
 
+    def _make_critics(self, critic: Network, num_replicas: int, reward_spec: TensorSpec, parts: ActionParts) -> Critics:
+        """The critics: quantiles [B, n, N] or [B, n, D, N]."""
+        return Critics(critic, num_replicas, reward_spec, num_value_dims=1, is_reward_last=False)
+
     def _minimum(self, q: Tensor) -> Tensor:
-        """Pessimistic quantiles, [B, N] from [B, n, N]."""
+        """Pessimistic quantiles, [B, N] or [B, D, N] from [B, n, ...]; of a reward with negative weight the highest."""
+        if self._reward_weights is not None:
+            sign = self._reward_weights.sign().unsqueeze(-1)
+            return self._lowest(q * sign) * sign
+        return self._lowest(q)
+
+    def _lowest(self, q: Tensor) -> Tensor:
+        """By quantile, or those of the critic with the lowest mean."""
         if not self._min_critic_by_critic_mean:
             return q.amin(1)
-        lowest = q.mean(-1).argmin(1)
-        return q[torch.arange(q.shape[0], device=q.device), lowest]
+        lowest = q.mean(-1, keepdim=True).argmin(1, keepdim=True)
+        return torch.take_along_dim(q, lowest, 1).squeeze(1)
 
     def _weighted(self, q: Tensor) -> Tensor:
-        """The mean of the quantiles, [B]."""
-        return q.mean(-1)
+        """The mean of the quantiles, [B], summed over the rewards."""
+        return super()._weighted(q.mean(-1))

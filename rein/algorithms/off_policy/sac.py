@@ -25,12 +25,13 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.critics import action_gradient_loss, pessimistic, sequence_priority
-from rein.algorithms.off_policy.one_transition import (
-    check_length,
-    check_one_transition,
-    of_first_steps,
-    policy_steps,
+from rein.algorithms.off_policy.critics import (
+    Critics,
+    action_gradient_loss,
+    keep_target_statistics,
+    pessimistic,
+    require_infos,
+    sequence_priority,
 )
 from rein.algorithms.off_policy.sac_heads import (
     ActionHead,
@@ -38,6 +39,7 @@ from rein.algorithms.off_policy.sac_heads import (
     Choose,
     Policy,
     make_head,
+    make_networks,
     predict_state_spec,
     split_action_spec,
     train_state_spec,
@@ -58,7 +60,6 @@ from rein.algorithms.off_policy.sac_structures import (
     SacLossInfo,
     SacState,
 )
-from rein.algorithms.off_policy.sequences import merge_steps, put_steps, select_steps
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
 from rein.distributions import (
@@ -69,8 +70,8 @@ from rein.distributions import (
 )
 from rein.envs import Environment
 from rein.framework.evaluation import default_epsilon_greedy
-from rein.framework.minibatch import time_major
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.steps import LearnsFromSteps, Steps, check_length, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
@@ -81,7 +82,7 @@ from rein.statistics.host_scalar import HostScalar
 
 
 @configurable
-class SacAlgorithm(OffPolicyAlgorithm):
+class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     """Soft actor-critic for continuous, discrete and mixed actions."""
 
     is_compilable = True
@@ -180,15 +181,10 @@ class SacAlgorithm(OffPolicyAlgorithm):
             reproduce_locomotion=reproduce_locomotion,
             one_transition=one_transition,
         )
-        actor, critics = self._make_networks(
-            observation_spec,
-            reward_spec,
-            parts,
-            actor_network_cls,
-            critic_network_cls,
-            q_network_cls,
-            num_critic_replicas,
+        actor, critic = make_networks(
+            name, observation_spec, parts, actor_network_cls, critic_network_cls, q_network_cls
         )
+        critics = None if critic is None else self._make_critics(critic, num_critic_replicas, reward_spec, parts)
         head = make_head(actor, parts, action_spec)
         state_spec = train_state_spec(head, actor, critics)
         check_one_transition(one_transition, config, state_spec, name)
@@ -209,7 +205,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
         self._head: ActionHead = head
         self._actor_network = actor
         self._critic_networks = critics
-        self._target_critic_networks: Network | None = None
+        self._target_critic_networks: Critics | None = None
         self._num_critic_replicas = num_critic_replicas
         self._log_alpha = nn.Parameter(torch.full((head.num_temperatures,), float(initial_log_alpha)))
         self._max_log_alpha = max_log_alpha
@@ -217,7 +213,8 @@ class SacAlgorithm(OffPolicyAlgorithm):
         self._use_entropy_reward = use_entropy_reward
         self._entropy_normalizer = None
         if use_entropy_reward and normalize_entropy_reward:
-            self._entropy_normalizer = AdaptiveNormalizer(TensorSpec((head.num_temperatures,)), unit_std=True)
+            spec = TensorSpec((head.num_temperatures,))
+            self._entropy_normalizer = AdaptiveNormalizer(spec, auto_update=False, unit_std=True)
         self._calculate_priority = calculate_priority
         self._dqda_clipping = dqda_clipping
         self._reproduce_locomotion = reproduce_locomotion
@@ -231,7 +228,7 @@ class SacAlgorithm(OffPolicyAlgorithm):
         self.register_buffer("_target_entropy", target_entropies, persistent=False)
         self._critic_losses = nn.ModuleList()
         if critics is not None:
-            ctor = OneStepTDLoss if critic_loss_ctor is None else critic_loss_ctor
+            ctor = self._critic_loss_ctor(critic_loss_ctor, critics)
             losses = [ctor(name=f"critic_loss{i}", debug_summaries=debug_summaries) for i in range(num_critic_replicas)]
             self._critic_losses.extend(losses)
             targets = self._target_critic_networks = critics.copy()
@@ -287,76 +284,38 @@ class SacAlgorithm(OffPolicyAlgorithm):
             return root_inputs, rollout_info
         return root_inputs, rollout_info._replace(discounted_return=batch_info.discounted_return)
 
-    def train_step(self, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
-        """Policy, values and losses of steps, each by itself."""
-        policy = self._policy(inputs, state.action)
-        actor, actor_state = self._actor_loss(inputs.observation, policy, state.actor)
-        reused = policy if self._head.policy_is_critic else None
-        critics, critics_state = self._taken_values(inputs, rollout_info.action, state.critic.critics, reused)
+    def learn(self, steps: Steps, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
+        """Policy, values and losses."""
+        policy_inputs = steps.take(inputs, steps.policy)
+        policy = self._policy(policy_inputs, state.action)
+        actor, actor_state = self._actor_loss(policy_inputs.observation, policy, state.actor)
+        critics, critics_state = self._taken_values(
+            steps, inputs.observation, rollout_info.action, policy, state.critic.critics
+        )
+        following, log_pi = self._following(steps, inputs, policy)
         target_critic, target_state = self._target_values(
-            inputs, policy.action, policy.distribution, state.critic.target_critics
+            steps.take(inputs.observation, steps.after_first), *following, state.critic.target_critics
+        )
+        reward, step_type, discount, discounted_return = steps.turn(
+            (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
         )
         info = SacInfo(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            action_distribution=policy.distribution,
-            actor=actor,
-            critic=SacCriticInfo(critics, target_critic),
-            alpha=self._alpha_loss(policy.log_pi),
-            log_pi=policy.log_pi,
-            discounted_return=rollout_info.discounted_return,
+            reward=reward,
+            step_type=step_type,
+            discount=discount,
+            action_distribution=steps.put(policy.distribution, steps.policy),
+            actor=steps.put(actor, steps.policy),
+            critic=SacCriticInfo(steps.put(critics, steps.before_last), steps.put(target_critic, steps.after_first)),
+            alpha=steps.put(self._alpha_loss(policy.log_pi), steps.policy),
+            log_pi=log_pi,
+            discounted_return=discounted_return,
         )
         state = SacState(policy.state, actor_state, SacCriticState(critics_state, target_state))
         return AlgStep(output=policy.action, state=state, info=info)
 
-    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SacInfo) -> SacInfo:
-        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses.
-
-        The critics have no loss at the last step, nothing bootstraps from the first, and some settings mask the policy.
-        """
-        length = inputs.step_type.shape[1]
-        acting, before_last, after_first = self._policy_steps(length), range(length - 1), range(1, length)
-        policy_inputs = merge_steps(inputs, acting)
-        policy = self._policy(policy_inputs, SacActionState())
-        actor, _ = self._actor_loss(policy_inputs.observation, policy, ())
-
-        can_reuse = self._head.policy_is_critic and acting[0] == 0
-        reused = policy._replace(q=select_steps(policy.q, acting, before_last)) if can_reuse else None
-        taken_inputs, taken_action = merge_steps((inputs, rollout_info.action), before_last)
-        critics, _ = self._taken_values(taken_inputs, taken_action, (), reused)
-
-        next_inputs = merge_steps(inputs, after_first)
-        if self._one_transition:
-            with torch.no_grad():
-                next_policy = self._policy(next_inputs, SacActionState())
-            fresh = next_policy.action, next_policy.distribution
-        else:
-            fresh = select_steps((policy.action, policy.distribution), acting, after_first)
-        target_critic, _ = self._target_values(next_inputs, *fresh, ())
-
-        put = partial(put_steps, length=length)
-        log_pi = put(policy.log_pi, acting)
-        reward, step_type, discount, discounted_return = time_major(
-            (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
-        )
-        return SacInfo(
-            reward=reward,
-            step_type=step_type,
-            discount=discount,
-            action_distribution=policy.distribution,
-            actor=put(actor, acting),
-            critic=SacCriticInfo(put(critics, before_last), put(target_critic, after_first)),
-            alpha=put(self._alpha_loss(policy.log_pi), acting),
-            log_pi=log_pi + put(next_policy.log_pi, after_first) if self._one_transition else log_pi,
-            discounted_return=discounted_return,
-        )
-
     def _policy_steps(self, length: int) -> range:
-        """The steps that actor and alpha have a loss at."""
-        if self._reproduce_locomotion:
-            return range(1, length)
-        return policy_steps(self._one_transition, length, self._name)
+        """All but the first, if `reproduce_locomotion` says so."""
+        return range(1, length) if self._reproduce_locomotion else super()._policy_steps(length)
 
     def _policy(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """Samples a ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
@@ -378,17 +337,30 @@ class SacAlgorithm(OffPolicyAlgorithm):
         entropy_term = self._alpha()[-1] * policy.log_pi[:, -1]
         return LossInfo(loss=ascent + entropy_term, extra=SacActorInfo(ascent, neg_entropy)), state
 
-    def _taken_values(self, inputs: TimeStep, action: Nest, state: Nest, policy: Policy | None) -> tuple[Tensor, Nest]:
-        """Q_i(s_t, a_t), [B, n, ...], from the outputs that `policy` holds if it is given."""
-        if policy is not None:
-            return self._head.of_taken(policy.q, action), ()
-        q, state = self._q(self._critic_networks, self._head.critic_input(inputs.observation, action), state)
+    def _taken_values(
+        self, steps: Steps, observation: Nest, action: Nest, policy: Policy, state: Nest
+    ) -> tuple[Tensor, Nest]:
+        """Q_i(s_t, a_t), [B, n, ...], from the outputs that `policy` is made of where it has them."""
+        observation, action = steps.take((observation, action), steps.before_last)
+        if self._head.policy_is_critic and steps.cover(steps.policy, steps.before_last):
+            return self._head.of_taken(steps.select(policy.q, steps.policy, steps.before_last), action), ()
+        q, state = self._q(self._critic_networks, self._head.critic_input(observation, action), state)
         return self._head.of_taken(q, action), state
 
+    def _following(self, steps: Steps, inputs: TimeStep, policy: Policy) -> tuple[tuple[Nest, Nest], Tensor]:
+        """Action and distribution after the first step, sampled anew if the policy does not learn there; log pi of all."""
+        log_pi = steps.put(policy.log_pi, steps.policy)
+        if steps.cover(steps.policy, steps.after_first):
+            return steps.select((policy.action, policy.distribution), steps.policy, steps.after_first), log_pi
+        with torch.no_grad():
+            following = self._policy(steps.take(inputs, steps.after_first), SacActionState())
+        log_pi = log_pi + steps.put(following.log_pi, steps.after_first)
+        return (following.action, following.distribution), log_pi
+
     @torch.no_grad()
-    def _target_values(self, inputs: TimeStep, action: Nest, distribution: Nest, state: Nest) -> tuple[Tensor, Nest]:
+    def _target_values(self, observation: Nest, action: Nest, distribution: Nest, state: Nest) -> tuple[Tensor, Nest]:
         """min_i Q'_i(s, a) of a fresh action, [B, ...]; of a discrete one the mean under its distribution."""
-        critic_input = self._head.critic_input(inputs.observation, action)
+        critic_input = self._head.critic_input(observation, action)
         q, state = self._q(self._target_critic_networks, critic_input, state)
         return self._head.expected(self._minimum(q), distribution), state
 
@@ -412,25 +384,32 @@ class SacAlgorithm(OffPolicyAlgorithm):
 
     def _critic_loss(self, info: SacInfo) -> Tensor:
         """TD losses [T, B] of all critics together."""
-        if self._use_entropy_reward:
-            info = info._replace(reward=info.reward + self._entropy_reward(info))
+        info = self._with_entropy_reward(info)
         critics, target = info.critic.critics, info.critic.target_critic
         losses = [loss(info, critics[:, :, i], target).loss for i, loss in enumerate(self._critic_losses)]
         return torch.stack(losses).sum(0)
 
     @torch.no_grad()
-    def _entropy_reward(self, info: SacInfo) -> Tensor:
-        """-alpha log pi(a|s_t) gamma d_t, what the entropy adds to r_t, [T, B] or [T, B, 1] or [T, B, D]."""
+    def _with_entropy_reward(self, info: SacInfo) -> SacInfo:
+        """Adds -alpha log pi(a|s_t) gamma d_t, what the entropy earns, to each r_t."""
+        if not self._use_entropy_reward:
+            return info
         log_pi = info.log_pi
         if self._entropy_normalizer is not None:
-            log_pi = self._entropy_normalizer.normalize(log_pi)
-        entropy = -(self._alpha() * log_pi).sum(-1)
-        if self._reward_spec.ndim == 0:
-            return entropy * info.discount * self._critic_losses[0].gamma
-        return (entropy * info.discount).unsqueeze(-1) * self._critic_losses[0].gamma
+            log_pi = self._entropy_normalizer.updated_by(log_pi).normalize(log_pi)
+        entropy = -(self._alpha() * log_pi).sum(-1) * info.discount
+        entropy = entropy if self._reward_spec.ndim == 0 else entropy.unsqueeze(-1)
+        return info._replace(reward=info.reward + entropy * self._critic_losses[0].gamma)
+
+    def _targets(self, info: SacInfo) -> tuple[SacInfo, Tensor]:
+        """What the critic losses get: rewards with entropy, and values to bootstrap from."""
+        return self._with_entropy_reward(info), info.critic.target_critic
 
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
-        """Moves the target critics, and limits alpha."""
+        """Keeps statistics, moves the target critics, and limits alpha."""
+        keep_target_statistics(self._critic_losses, info, self._targets)
+        if self._entropy_normalizer is not None:
+            self._entropy_normalizer.update(require_infos(info, "normalize_entropy_reward").log_pi)
         self._target_updater()
         if self._max_log_alpha is not None:
             with torch.no_grad():
@@ -444,15 +423,11 @@ class SacAlgorithm(OffPolicyAlgorithm):
         """The temperatures, [K], without gradient."""
         return self._log_alpha.detach().exp()
 
-    def _q(self, networks: Network | None, inputs: Nest, state: Nest) -> tuple[Tensor, Nest]:
+    def _q(self, critics: Critics | None, inputs: Nest, state: Nest) -> tuple[Tensor, Nest]:
         """All outputs of the critics: [B, n] or [B, n, D], or [B, n, A] or [B, n, A, D] with a discrete action."""
-        if networks is None:
+        if critics is None:
             raise ValueError(f"{self.name} was built with critic_network_cls=None: it can act, but not learn")
-        q, state = networks(inputs, state)
-        if self._reward_spec.ndim == 0:
-            return q, state
-        q = q.reshape(q.shape[0], self._num_critic_replicas, self._reward_spec.numel, *q.shape[2:])
-        return q.movedim(2, -1), state
+        return critics(inputs, state)
 
     def _minimum(self, q: Tensor) -> Tensor:
         """min_i Q_i, [B, ...] from [B, n, ...]."""
@@ -460,9 +435,8 @@ class SacAlgorithm(OffPolicyAlgorithm):
 
     def _weighted(self, q: Tensor) -> Tensor:
         """One number for each value that the policy compares: the weighted sum of a vector reward."""
-        if self._reward_spec.ndim == 0:
-            return q
-        return q.sum(-1) if self._reward_weights is None else (q * self._reward_weights).sum(-1)
+        assert self._critic_networks is not None
+        return self._critic_networks.weighted(q, self._reward_weights)
 
     def _policy_values(self, inputs: Nest, state: Nest) -> tuple[Tensor, Tensor, Nest]:
         """The outputs of the critics, the value that the policy is improved by, and the state."""
@@ -471,30 +445,13 @@ class SacAlgorithm(OffPolicyAlgorithm):
 
     # Builders.
 
-    def _make_networks(
-        self,
-        observation_spec: Nest,
-        reward_spec: TensorSpec,
-        parts: ActionParts,
-        actor_network_cls: Callable[..., Network],
-        critic_network_cls: Callable[..., Network] | None,
-        q_network_cls: Callable[..., Network],
-        num_critic_replicas: int,
-    ) -> tuple[Network | None, Network | None]:
-        """The actor (None for a discrete action) and the critics (None for acting only)."""
-        actor = critic = None
-        if parts.continuous != ():
-            actor = actor_network_cls(input_tensor_spec=observation_spec, action_spec=parts.continuous)
-        if parts.discrete != ():
-            inputs = observation_spec if parts.continuous == () else (observation_spec, parts.continuous)
-            critic = q_network_cls(input_tensor_spec=inputs, action_spec=parts.discrete)
-        elif critic_network_cls is not None:
-            critic = self._make_critic(critic_network_cls, (observation_spec, parts.continuous))
-        return actor, None if critic is None else critic.make_parallel(num_critic_replicas * reward_spec.numel)
+    def _make_critics(self, critic: Network, num_replicas: int, reward_spec: TensorSpec, parts: ActionParts) -> Critics:
+        """The critics: one value, or one for each discrete action."""
+        return Critics(critic, num_replicas, reward_spec, num_value_dims=int(parts.discrete != ()))
 
-    def _make_critic(self, critic_network_cls: Callable[..., Network], input_tensor_spec: Nest) -> Network:
-        """One critic of continuous actions."""
-        return critic_network_cls(input_tensor_spec=input_tensor_spec)
+    def _critic_loss_ctor(self, given: Callable[..., Any] | None, critics: Critics) -> Callable[..., Any]:
+        """Makes the loss of each critic."""
+        return OneStepTDLoss if given is None else given
 
     def _add_optimizers(self, actor: Any, critic: Any, alpha: Any) -> None:
         if actor is not None and self._actor_network is not None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rein import nest
+from rein.algorithms.off_policy.critics import Critics
 from rein.algorithms.off_policy.sac_structures import SacActionState, SacCriticState, SacState
 from rein.distributions import Categorical
 from rein.nest import Nest
@@ -237,7 +238,32 @@ def make_head(actor: Network | None, parts: "ActionParts", action_spec: Nest) ->
     return ContinuousHead(actor) if parts.discrete == () else MixedHead(actor, action_spec)
 
 
-def train_state_spec(head: ActionHead, actor: Network | None, critics: Network | None) -> SacState:
+def make_networks(
+    name: str,
+    observation_spec: Nest,
+    parts: "ActionParts",
+    actor_network_cls: Callable[..., Network],
+    critic_network_cls: Callable[..., Network] | None,
+    q_network_cls: Callable[..., Network] | None,
+) -> tuple[Network | None, Network | None]:
+    """The actor (None for a discrete action) and a critic (None for acting only)."""
+    actor = critic = None
+    if parts.continuous != ():
+        actor = actor_network_cls(input_tensor_spec=observation_spec, action_spec=parts.continuous)
+    if parts.discrete != ():
+        if q_network_cls is None:
+            raise ValueError(
+                f"{name}: q_network_cls is None, but a discrete action is picked by the values that a Q network gives, in "
+                "acting too: give one, such as QNetwork"
+            )
+        inputs = observation_spec if parts.continuous == () else (observation_spec, parts.continuous)
+        critic = q_network_cls(input_tensor_spec=inputs, action_spec=parts.discrete)
+    elif critic_network_cls is not None:
+        critic = critic_network_cls(input_tensor_spec=(observation_spec, parts.continuous))
+    return actor, critic
+
+
+def train_state_spec(head: ActionHead, actor: Network | None, critics: Critics | None) -> SacState:
     """Specs of the recurrent states of training."""
     critic = () if critics is None else critics.state_spec
     return SacState(
@@ -247,7 +273,7 @@ def train_state_spec(head: ActionHead, actor: Network | None, critics: Network |
     )
 
 
-def predict_state_spec(head: ActionHead, actor: Network | None, critics: Network | None) -> SacState:
+def predict_state_spec(head: ActionHead, actor: Network | None, critics: Critics | None) -> SacState:
     """Specs of the recurrent states of acting."""
     policy_has_critics = critics is not None and not isinstance(head, ContinuousHead)
     return SacState(

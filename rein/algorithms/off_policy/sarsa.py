@@ -11,8 +11,11 @@ On-policy, a' is the very action that was taken next, and the update is made fro
 come from replay, where the next action is an old one: a' is what the current policy would do. A deterministic actor explores
 by an Ornstein-Uhlenbeck process and has no temperature (as DDPG); a stochastic one samples (as SAC).
 
-Every step evaluates Q at its own observation and action, so `SarsaState.prev_observation` and `prev_step_type`, which the
-documentation names, stay empty.
+Sequences of one step (`mini_batch_length=1`, off-policy) hold no transition by themselves. For them the state carries the
+step before, `SarsaState.prev_observation` and `prev_step_type`, into replay: critics are evaluated at that observation and
+`prev_action`, and what they learn is booked at the step that it led to. The state is stored even without
+`TrainerConfig.use_rollout_state`. In longer sequences every step evaluates Q at its own observation and action, and the two
+stay empty.
 """
 
 from collections.abc import Callable
@@ -27,31 +30,30 @@ from rein.algorithms.off_policy.continuous_actions import ContinuousActions, Orn
 from rein.algorithms.off_policy.critics import (
     Critics,
     action_gradient_loss,
+    keep_target_statistics,
     pessimistic,
     replicas_td_loss,
     sequence_priority,
-    weighted_sum,
 )
-from rein.algorithms.off_policy.one_transition import check_one_transition, of_first_steps, policy_steps
 from rein.algorithms.off_policy.sarsa_policies import DeterministicPolicy, PolicySample, StochasticPolicy
-from rein.algorithms.off_policy.sequences import merge_steps, put_steps, select_steps
 from rein.config import configurable
-from rein.data_structures import AlgStep, LossInfo, TimeStep
+from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
 from rein.distributions import calc_default_target_entropy
 from rein.envs import Environment
 from rein.framework.evaluation import default_epsilon_greedy
-from rein.framework.minibatch import time_major
 from rein.framework.rl_algorithm import RLAlgorithm
+from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import Network
+from rein.networks.state import reset_state
 from rein.runtime.schedules import Scheduler
 from rein.specs import TensorSpec
 from rein.statistics import TargetUpdater
 
 
 class SarsaState(NamedTuple):
-    """Recurrent states, and the exploration noise."""
+    """The step before (only for sequences of one step), recurrent states, and the exploration noise."""
 
     prev_observation: Nest = ()
     prev_step_type: Nest = ()
@@ -85,7 +87,7 @@ class SarsaLossInfo(NamedTuple):
 
 
 @configurable
-class SarsaAlgorithm(RLAlgorithm):
+class SarsaAlgorithm(LearnsFromSteps, RLAlgorithm):
     """SARSA, on-policy or off-policy, for continuous actions."""
 
     is_compilable = True
@@ -127,7 +129,8 @@ class SarsaAlgorithm(RLAlgorithm):
             observation_spec: specs of the observation.
             action_spec: nest of bounded continuous specs.
             actor_network_ctor: called as `ctor(input_tensor_spec=, action_spec=)`; gives actions or distributions.
-            critic_network_ctor: called as `ctor(input_tensor_spec=(observation_spec, action_spec))`; gives values.
+            critic_network_ctor: called as `ctor(input_tensor_spec=(observation_spec, action_spec))`; gives a value, or
+                one for each dimension of a vector reward.
             reward_spec: a scalar, or a vector for several rewards.
             num_critic_replicas: critics; the lowest counts.
             env: batched environment; for the root algorithm only.
@@ -168,6 +171,11 @@ class SarsaAlgorithm(RLAlgorithm):
         if not actor.is_distribution_output:
             policy = DeterministicPolicy(actions, OrnsteinUhlenbeckNoise(ou_stddev, ou_damping))
         state_spec = SarsaState(actor=actor.state_spec, critics=critics.state_spec, target_critics=critics.state_spec)
+        check_one_transition(one_transition, config, state_spec, name)
+        has_single_steps = not on_policy and _sequence_length(config) == 1
+        if has_single_steps:
+            step_type = TensorSpec((), torch.int32)
+            state_spec = state_spec._replace(prev_observation=observation_spec, prev_step_type=step_type)
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -182,7 +190,7 @@ class SarsaAlgorithm(RLAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
-        check_one_transition(one_transition, config, state_spec, name)
+        self._has_single_steps = has_single_steps
         self._one_transition = one_transition
         self._actions, self._policy = actions, policy
         self._log_alpha: nn.Parameter | None = None
@@ -225,6 +233,10 @@ class SarsaAlgorithm(RLAlgorithm):
         """The state of the actor; noise starts anew."""
         return SarsaState(actor=state.actor)
 
+    def need_full_rollout_state(self) -> bool:
+        """True for sequences of one step, which need the step before."""
+        return self._has_single_steps or super().need_full_rollout_state()
+
     # Acting.
 
     @property
@@ -245,12 +257,18 @@ class SarsaAlgorithm(RLAlgorithm):
         action, noise = self._policy.explore(output, None, state.noise)
         new_state = state._replace(actor=actor_state, noise=noise)
         if self.need_full_rollout_state():
-            pair = (inputs.observation, action)
+            _, critics_state = self._taken_values(_SINGLE, inputs, action, state)
             new_state = new_state._replace(
-                critics=self._critic_networks(pair, state.critics)[1],
-                target_critics=self._target_critic_networks(pair, state.target_critics)[1],
+                critics=critics_state,
+                target_critics=self._target_critic_networks((inputs.observation, action), state.target_critics)[1],
             )
-        return AlgStep(output=action, state=new_state, info=SarsaInfo(action=action))
+        return AlgStep(output=action, state=self._carrying(inputs, new_state), info=SarsaInfo(action=action))
+
+    def _carrying(self, inputs: TimeStep, state: SarsaState) -> SarsaState:
+        """`state` with this step as the one before the next, if that is needed."""
+        if not self._has_single_steps:
+            return state
+        return state._replace(prev_observation=inputs.observation, prev_step_type=inputs.step_type)
 
     # Learning.
 
@@ -259,74 +277,83 @@ class SarsaAlgorithm(RLAlgorithm):
         output, actor_state = self._actor_network(inputs.observation, state.actor)
         sample = self._policy.sample(output)
         action, noise = self._policy.explore(output, sample, state.noise)
-        values, critics_state = self._critic_networks((inputs.observation, action), state.critics)
-        target, target_state = self._target_values(inputs.observation, action, state.target_critics)
-        info = SarsaInfo(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            action_distribution=output if self._policy.has_entropy else (),
-            actor_loss=self._actor_loss(inputs.observation, sample, state.critics),
-            critics=values,
-            target_critics=target,
-            neg_entropy=sample.log_pi,
-        )
-        state = SarsaState(actor=actor_state, critics=critics_state, target_critics=target_state, noise=noise)
-        return AlgStep(output=action, state=state, info=info)
+        info, state = self._evaluate(_SINGLE, inputs, state, output, sample, action, (action, sample.log_pi))
+        return AlgStep(output=action, state=state._replace(actor=actor_state, noise=noise), info=info)
 
-    def train_step(self, inputs: TimeStep, state: SarsaState, rollout_info: SarsaInfo) -> AlgStep:
-        """Values of the stored action and of the current policy's, and the actor's loss; of steps [B, ...]."""
-        output, actor_state = self._actor_network(inputs.observation, state.actor)
+    def learn(self, steps: Steps, inputs: TimeStep, state: SarsaState, rollout_info: SarsaInfo) -> AlgStep:
+        """Values of the stored action and of the current policy's, and the actor's loss."""
+        output, actor_state = self._actor_network(steps.take(inputs.observation, steps.policy), state.actor)
         sample = self._policy.sample(output)
-        values, critics_state = self._critic_networks((inputs.observation, rollout_info.action), state.critics)
-        target, target_state = self._target_values(inputs.observation, sample.action, state.target_critics)
-        info = SarsaInfo(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            action_distribution=output if self._policy.has_entropy else (),
-            actor_loss=self._actor_loss(inputs.observation, sample, state.critics),
-            critics=values,
-            target_critics=target,
-            neg_entropy=sample.log_pi,
-        )
-        state = SarsaState(actor=actor_state, critics=critics_state, target_critics=target_state)
-        return AlgStep(output=sample.action, state=state, info=info)
+        following = self._following(steps, inputs.observation, sample)
+        info, new_state = self._evaluate(steps, inputs, state, output, sample, rollout_info.action, following)
+        new_state = self._carrying(inputs, new_state._replace(actor=actor_state))
+        return AlgStep(output=sample.action, state=new_state, info=info)
 
-    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: SarsaInfo) -> SarsaInfo:
-        """Like `train_step` on all steps of [B, T, ...], but without the values that no loss uses."""
-        length = inputs.step_type.shape[1]
-        acting = policy_steps(self._one_transition, length, self._name)
-        before_last, after_first = range(length - 1), range(1, length)
-        observation = merge_steps(inputs.observation, acting)
-        sample = self._policy.sample(self._actor_network(observation)[0])
-        neg_entropy = put_steps(sample.log_pi, acting, length)
-        values, _ = self._critic_networks(merge_steps((inputs.observation, rollout_info.action), before_last))
-        next_observation = merge_steps(inputs.observation, after_first)
-        if self._one_transition:
-            with torch.no_grad():
-                next_sample = self._policy.sample(self._actor_network(next_observation)[0])
-            neg_entropy = nest.map_structure(
-                lambda a, b: a + b, neg_entropy, put_steps(next_sample.log_pi, after_first, length)
-            )
-        else:
-            next_sample = PolicySample(select_steps(sample.action, acting, after_first), ())
-        target, _ = self._target_values(next_observation, next_sample.action, ())
-        reward, step_type, discount = time_major((inputs.reward, inputs.step_type, inputs.discount))
-        return SarsaInfo(
+    def _following(self, steps: Steps, observation: Nest, sample: PolicySample) -> tuple[Nest, Any]:
+        """The policy's actions after the first step, sampled anew if it does not learn there; and log pi of all steps."""
+        log_pi = steps.put(sample.log_pi, steps.policy)
+        if steps.cover(steps.policy, steps.after_first):
+            return steps.select(sample.action, steps.policy, steps.after_first), log_pi
+        with torch.no_grad():
+            output, _ = self._actor_network(steps.take(observation, steps.after_first))
+            following = self._policy.sample(output)
+        following_log_pi = steps.put(following.log_pi, steps.after_first)
+        return following.action, nest.map_structure(lambda a, b: a + b, log_pi, following_log_pi)
+
+    def _evaluate(
+        self,
+        steps: Steps,
+        inputs: TimeStep,
+        state: SarsaState,
+        output: Nest,
+        sample: PolicySample,
+        taken: Nest,
+        following: tuple[Nest, Any],
+    ) -> tuple[SarsaInfo, SarsaState]:
+        """What the losses need, and the states of the critics.
+
+        Args:
+            steps: at which steps each part is needed.
+            inputs: all steps.
+            state: recurrent state before them.
+            output: of the actor, at the steps that it learns from.
+            sample: the policy's actions there.
+            taken: the actions that were taken, at all steps.
+            following: the actions to bootstrap from, after the first step; and log pi at all steps.
+        """
+        values, critics_state = self._taken_values(steps, inputs, taken, state)
+        action, log_pi = following
+        next_observation = steps.take(inputs.observation, steps.after_first)
+        target, target_state = self._target_values(next_observation, action, state.target_critics)
+        # Critics that were evaluated at the step before have their state before this one only now.
+        before = critics_state if self._has_single_steps else state.critics
+        actor_loss = self._actor_loss(steps.take(inputs.observation, steps.policy), sample, before)
+        reward, step_type, discount = steps.turn((inputs.reward, inputs.step_type, inputs.discount))
+        info = SarsaInfo(
             reward=reward,
             step_type=step_type,
             discount=discount,
-            actor_loss=put_steps(self._actor_loss(observation, sample, ()), acting, length),
-            critics=put_steps(values, before_last, length),
-            target_critics=put_steps(target, after_first, length),
-            neg_entropy=neg_entropy,
+            action_distribution=steps.put(output, steps.policy) if self._policy.has_entropy else (),
+            actor_loss=steps.put(actor_loss, steps.policy),
+            critics=steps.put(values, steps.before_last),
+            target_critics=steps.put(target, steps.after_first),
+            neg_entropy=log_pi,
         )
+        return info, SarsaState(critics=critics_state, target_critics=target_state)
+
+    def _taken_values(self, steps: Steps, inputs: TimeStep, action: Nest, state: SarsaState) -> tuple[Tensor, Nest]:
+        """Q_i(s, a) of actions that were taken, [B, R, ...]: at these steps, or at the one before if it is carried along."""
+        if not self._has_single_steps:
+            pair = steps.take((inputs.observation, action), steps.before_last)
+            return self._critic_networks(pair, state.critics)
+        values, critics_state = self._critic_networks((state.prev_observation, inputs.prev_action), state.critics)
+        # Nothing came before the first step of an episode.
+        return values, reset_state(critics_state, inputs.is_first())
 
     def _actor_loss(self, observation: Nest, sample: PolicySample, state: Nest) -> Tensor:
         """A loss [B] whose gradient is that of alpha log pi(a | s) - min_i Q_i(s, a)."""
         values, _ = self._critic_networks((observation, sample.action), state)
-        value = weighted_sum(pessimistic(values, self._reward_weights), self._reward_weights)
+        value = self._critic_networks.weighted(pessimistic(values, self._reward_weights), self._reward_weights)
         loss = action_gradient_loss(value, sample.action, self._dqda_clipping)
         return loss if self._log_alpha is None else loss + self._log_alpha.detach().exp() * sample.log_pi
 
@@ -337,26 +364,73 @@ class SarsaAlgorithm(RLAlgorithm):
         return pessimistic(values, self._reward_weights), state
 
     def calc_loss(self, info: SarsaInfo) -> LossInfo:
-        """The losses of actor, critics and temperature, [T, B]."""
+        """The losses of actor, critics and temperature, [T, B]; [B] for sequences of one step and with `one_transition`."""
         critic_loss = self._td_loss(info)
-        loss = info.actor_loss + critic_loss
+        policy_loss = info.actor_loss
         parts = SarsaLossInfo(actor=info.actor_loss, critic=critic_loss, neg_entropy=info.neg_entropy)
         if self._log_alpha is not None:
             parts = parts._replace(alpha=self._log_alpha * (-info.neg_entropy - self._target_entropy).detach())
-            loss = loss + parts.alpha
-        priority = sequence_priority(critic_loss, info.step_type) if self._calculate_priority else ()
-        loss_info = LossInfo(loss=loss, priority=priority, extra=parts)
+            policy_loss = policy_loss + parts.alpha
+        priority: Nest = ()
+        if self._has_single_steps:
+            # The framework masks LAST steps, but they are where the last transition of an episode is booked.
+            acts = info.step_type[0] != StepType.LAST
+            parts = nest.map_structure(lambda row: row[0] * acts, parts)._replace(critic=critic_loss[0])
+            priority = critic_loss[0].detach().sqrt() if self._calculate_priority else ()
+            return LossInfo(loss=policy_loss[0] * acts + critic_loss[0], priority=priority, extra=parts)
+        if self._calculate_priority:
+            priority = sequence_priority(critic_loss, info.step_type)
+        loss_info = LossInfo(loss=policy_loss + critic_loss, priority=priority, extra=parts)
         return of_first_steps(loss_info, info.step_type) if self._one_transition else loss_info
 
     def _td_loss(self, info: SarsaInfo) -> Tensor:
-        """The losses of all critics, [T, B], with the entropy as part of the reward if so chosen."""
+        """The losses of all critics, [T, B]."""
+        info, target = self._targets(info)
+        loss = replicas_td_loss(self._critic_loss, info, info.critics, target)
+        if not self._has_single_steps:
+            return loss
+        # The second of two rows is the step itself; what it holds is about the first, unless an episode begins there.
+        return loss[:1] * (info.step_type[1:] != StepType.FIRST)
+
+    def _targets(self, info: SarsaInfo) -> tuple[SarsaInfo, Tensor]:
+        """What the critic's loss gets: transitions, with the entropy in their reward if so chosen, and values."""
+        if self._has_single_steps:
+            info = _with_steps_before(info)
         if self._use_entropy_reward and self._log_alpha is not None:
             # Entropy of step t is earned with its discount, so that a terminal step earns none.
             bonus = -self._log_alpha.detach().exp() * info.neg_entropy.detach() * info.discount
             bonus = nest.expand_dims_as(bonus, info.reward) * self._critic_loss.gamma
             info = info._replace(reward=info.reward + bonus)
-        return replicas_td_loss(self._critic_loss, info, info.critics, info.target_critics)
+        return info, info.target_critics
 
     def after_update(self, root_inputs: Nest, info: SarsaInfo) -> None:
         """Moves the targets."""
+        keep_target_statistics([self._critic_loss], info, self._targets)
         self._update_targets()
+
+
+def _with_steps_before(info: SarsaInfo) -> SarsaInfo:
+    """Transitions [2, B] from steps [1, B] whose `critics` are those of the step before."""
+
+    def put(before: Tensor, now: Tensor) -> Tensor:
+        return torch.cat([before, now])
+
+    zeros = torch.zeros_like
+    return SarsaInfo(
+        reward=put(zeros(info.reward), info.reward),
+        step_type=put(torch.full_like(info.step_type, StepType.MID), info.step_type),
+        discount=put(torch.ones_like(info.discount), info.discount),
+        critics=put(info.critics, zeros(info.critics)),
+        target_critics=put(zeros(info.target_critics), info.target_critics),
+        neg_entropy=put(info.neg_entropy, info.neg_entropy) if isinstance(info.neg_entropy, Tensor) else (),
+    )
+
+
+def _sequence_length(config: TrainerConfig | None) -> int | None:
+    """Steps in a sequence to learn from, if the settings tell."""
+    if config is None:
+        return None
+    return config.mini_batch_length or int(config.unroll_length)
+
+
+_SINGLE = Steps()

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from rein import nest
-from rein.algorithms.off_policy.critics import Critics, action_gradient_loss, pessimistic, weighted_sum
+from rein.algorithms.off_policy.critics import Critics, action_gradient_loss, keep_target_statistics, pessimistic
 from rein.algorithms.off_policy.sac_settings import TargetEntropies, find_target_entropy
-from rein.algorithms.off_policy.sequences import merge_steps, put_steps, select_steps
 from rein.algorithms.off_policy.taac_loss import TAACTDLoss
 from rein.algorithms.off_policy.taac_structures import (
     ActPredOutput,
@@ -49,8 +48,8 @@ from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
 from rein.distributions import Categorical, epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
 from rein.framework.evaluation import default_epsilon_greedy
-from rein.framework.minibatch import time_major
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.steps import LearnsFromSteps, Steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Detach, NestConcat, Network
@@ -62,7 +61,7 @@ _DETACH = Detach()
 
 
 @configurable
-class TaacAlgorithmBase(OffPolicyAlgorithm):
+class TaacAlgorithmBase(LearnsFromSteps, OffPolicyAlgorithm):
     """Temporally abstract actor-critic, for one continuous action."""
 
     _target_entropy: Tensor
@@ -243,43 +242,25 @@ class TaacAlgorithmBase(OffPolicyAlgorithm):
 
     # Learning.
 
-    def train_step(self, inputs: TimeStep, state: Nest, rollout_info: TaacInfo) -> AlgStep:
-        """Policy, values and losses of steps, each by itself."""
-        out = self._sample(inputs, rollout_info)
-        info = rollout_info._replace(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            action_distribution=out.dists,
-            b=out.b,
-            critic=TaacCriticInfo(
-                self._taken_values(inputs, rollout_info), self._target_values(inputs, out.taus, out.dists.beta_dist)
-            ),
-            **self._policy_losses(out),
-        )
-        return AlgStep(output=out.actor_a, info=info)
-
-    def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: TaacInfo) -> TaacInfo:
-        """Like `train_step` on all steps of [B, T, ...]; critics leave out the last step, target critics the first."""
-        length = inputs.step_type.shape[1]
-        every, before_last, after_first = range(length), range(length - 1), range(1, length)
-        out = self._sample(merge_steps(inputs, every), merge_steps(rollout_info, every))
-        critics = self._taken_values(merge_steps(inputs, before_last), merge_steps(rollout_info, before_last))
-        fresh = select_steps((out.taus, out.dists.beta_dist), every, after_first)
-        target_critic = self._target_values(merge_steps(inputs, after_first), *fresh)
-        put = partial(put_steps, length=length)
-        rollout_info, reward, step_type, discount = time_major(
+    def learn(self, steps: Steps, inputs: TimeStep, state: Nest, rollout_info: TaacInfo) -> AlgStep:
+        """Policy, values and losses."""
+        out = self._sample(*steps.take((inputs, rollout_info), steps.every))
+        critics = self._taken_values(*steps.take((inputs, rollout_info), steps.before_last))
+        following = steps.select((out.taus, out.dists.beta_dist), steps.every, steps.after_first)
+        target_critic = self._target_values(steps.take(inputs, steps.after_first), *following)
+        rollout_info, reward, step_type, discount = steps.turn(
             (rollout_info, inputs.reward, inputs.step_type, inputs.discount)
         )
-        return rollout_info._replace(
+        info = rollout_info._replace(
             reward=reward,
             step_type=step_type,
             discount=discount,
-            action_distribution=out.dists,
-            b=put(out.b, every),
-            critic=TaacCriticInfo(put(critics, before_last), put(target_critic, after_first)),
-            **put(self._policy_losses(out), every),
+            action_distribution=steps.put(out.dists, steps.every),
+            b=steps.put(out.b, steps.every),
+            critic=TaacCriticInfo(steps.put(critics, steps.before_last), steps.put(target_critic, steps.after_first)),
+            **steps.put(self._policy_losses(out), steps.every),
         )
+        return AlgStep(output=out.actor_a, info=info)
 
     def _sample(self, inputs: TimeStep, rollout_info: TaacInfo) -> ActPredOutput:
         """Both stages of the current policy, after the course that the rollout had."""
@@ -327,6 +308,7 @@ class TaacAlgorithmBase(OffPolicyAlgorithm):
 
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
         """Moves the target critics."""
+        keep_target_statistics(self._critic_losses, info, lambda info: (info, info.critic.target_critic))
         self._target_updater()
 
     # Values.
@@ -338,10 +320,7 @@ class TaacAlgorithmBase(OffPolicyAlgorithm):
     def _value(self, observation: Nest, tau: Tau) -> Tensor:
         """min_i Q_i(s, tau) as one number, [B]."""
         q, _ = self._critics((observation, tau.flat()))
-        q = pessimistic(q, self._reward_weights)
-        if self._reward_spec.ndim == 1 and self._reward_weights is None:
-            return q.sum(-1)
-        return weighted_sum(q, self._reward_weights)
+        return self._critics.weighted(pessimistic(q, self._reward_weights), self._reward_weights)
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
         return ["_target_critics"]

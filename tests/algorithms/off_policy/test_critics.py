@@ -12,7 +12,6 @@ from rein.algorithms.off_policy.critics import (
     pessimistic,
     replicas_td_loss,
     sequence_priority,
-    weighted_sum,
 )
 from rein.networks import CriticNetwork
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -41,8 +40,39 @@ def test_a_dimension_with_negative_weight_is_pessimistic_the_other_way() -> None
     assert pessimistic(values[:, :1], torch.tensor([1.0, -1.0])).tolist() == [[1.0, 1.0]]
 
 
-def test_the_actor_maximises_the_weighted_sum() -> None:
-    assert weighted_sum(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, -1.0])).tolist() == [-1.0]
+SPECS = (TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=1))
+
+
+def test_a_policy_maximises_the_weighted_sum_whatever_the_number_of_rewards() -> None:
+    network = CriticNetwork(SPECS, joint_fc_layer_params=(8,))
+    one, several, scalar = (Critics(network, 2, TensorSpec(shape)) for shape in ((1,), (2,), ()))
+    assert several.weighted(torch.tensor([[1.0, 3.0]]), torch.tensor([2.0, -1.0])).tolist() == [-1.0]
+    assert several.weighted(torch.tensor([[1.0, 3.0]]), None).tolist() == [4.0]
+    assert one.weighted(torch.tensor([[1.0], [3.0]]), None).tolist() == [1.0, 3.0]
+    assert scalar.weighted(torch.tensor([1.0, 3.0]), None).tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_networks_may_give_a_value_for_each_reward_themselves(size: int) -> None:
+    spec = TensorSpec((size,))
+    network = CriticNetwork(SPECS, output_tensor_spec=spec, joint_fc_layer_params=(8,))
+    critics = Critics(network, 2, spec)
+    inputs = (torch.randn(5, 3), torch.randn(5, 2))
+    assert torch.equal(critics(inputs)[0], critics.networks(inputs)[0])
+    assert critics(inputs)[0].shape == critics.copy()(inputs)[0].shape == (5, 2, size)
+    with pytest.raises(ValueError, match="as many values as rewards"):
+        Critics(network, 2, TensorSpec((7,)))
+
+
+def test_several_values_stand_before_or_behind_the_rewards() -> None:
+    network = CriticNetwork(SPECS, output_tensor_spec=TensorSpec((6,)), joint_fc_layer_params=(8,))
+    inputs = (torch.randn(5, 3), torch.randn(5, 2))
+    behind = Critics(network, 2, TensorSpec((4,)), num_value_dims=1, is_reward_last=False)
+    assert behind(inputs)[0].shape == (5, 2, 4, 6)
+    before = Critics(network, 2, TensorSpec((4,)), num_value_dims=1)
+    assert before(inputs)[0].shape == (5, 2, 6, 4)
+    plain = before.networks(inputs)[0]
+    assert torch.equal(before(inputs)[0][:, 1, :, 2], plain[:, 1 * 4 + 2])
 
 
 @pytest.mark.parametrize(("clipping", "expected"), [(None, -3.0), (0.0, -3.0), (1.5, -1.5)])

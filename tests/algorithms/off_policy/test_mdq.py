@@ -11,7 +11,7 @@ from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.mdq import MdqAlgorithm, MdqAlphaInfo, MdqCriticInfo, MdqInfo
 from rein.data_structures import Experience, TimeStep
 from rein.distributions import calc_default_target_entropy_quantized
-from rein.framework import TrainerConfig, learning
+from rein.framework import learning
 from rein.networks import ActionQuantizer, MdqCriticNetwork
 from rein.optimizers import SGD, Adam
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -79,7 +79,8 @@ def test_a_step_evaluates_what_the_losses_say(batch: Any) -> None:
     adv = algorithm._critic_network.adv_form((step.observation, action), torch.tensor(-1.0).exp()).critic
     assert torch.allclose(critic.critic_adv_form, adv)
     torch.manual_seed(1)
-    target, kl, alpha = algorithm._policy_step(step.observation)
+    info = algorithm.train_step(step, (), MdqInfo(action=action)).info
+    target, kl, alpha = info.critic.target_critic_free_form, info.critic.kl_wrt_prior, info.alpha
     torch.manual_seed(1)
     sample = algorithm._critic_network.get_action(step.observation, torch.tensor(-1.0).exp())
     assert torch.allclose(target, algorithm._target_critic_network((step.observation, sample.action))[0].amin(1))
@@ -125,14 +126,16 @@ def test_one_update_changes_all_but_the_target(batch: Any, update: Any, one_tran
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_sequences_and_steps_agree_without_noise(batch: Any) -> None:
-    algorithm = make(distill_noise=0.0)
-    infos = []
-    for independent in (True, False):
-        algorithm._config = TrainerConfig("unused", temporally_independent_train_step=independent)
-        infos.append(learning.train_info(algorithm, _experience(batch)))
-    for field in ("critic_free_form", "critic_adv_form", "distill_target"):
-        assert torch.allclose(getattr(infos[0].critic, field), getattr(infos[1].critic, field), atol=1e-6)
+@pytest.mark.parametrize("size", [1, 3])
+def test_several_rewards_are_summed(batch: Any, update: Any, size: int) -> None:
+    time_step, rollout_info = batch
+    reward = torch.randn(2, 2, size)
+    found = []
+    for settings, values in (({}, reward.sum(-1)), ({"reward_spec": TensorSpec((size,))}, reward)):
+        torch.manual_seed(0)
+        algorithm = make(**settings)
+        found.append(update(algorithm, time_step._replace(reward=values), rollout_info)[1].loss)
+    assert torch.allclose(*found)
 
 
 def test_target_entropy() -> None:
@@ -170,7 +173,7 @@ def test_evaluation_is_greedy_unless_epsilon_greedy() -> None:
         (BoundedTensorSpec((), torch.int64, 0, 2), {}, "one vector of continuous actions"),
         (BoundedTensorSpec((2,), torch.int64, 0, 2), {}, "needs continuous actions"),
         ((ACTION, ACTION), {}, "concatenate"),
-        (ACTION, {"reward_spec": TensorSpec((2,))}, "scalar reward"),
+        (ACTION, {"reward_spec": TensorSpec((2, 2))}, "scalars or vectors"),
         (ACTION, {"distill_noise": -1.0}, "distill_noise"),
     ],
 )

@@ -1,5 +1,6 @@
 """MPO: its dual against the definition, its M-step by hand, both kinds of actions, and learning."""
 
+import copy
 import math
 from functools import partial
 from typing import Any
@@ -10,8 +11,9 @@ import torch
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.mpo import MpoAlgorithm, MpoInfo, candidate_weights, solve_temperature
 from rein.algorithms.off_policy.mpo_heads import Candidates, CategoricalHead, Constraint, NormalHead
-from rein.data_structures import TimeStep
+from rein.data_structures import LossInfo, TimeStep
 from rein.distributions import Categorical, DiagNormal, kl_divergence
+from rein.framework import NonFiniteLossError
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -34,7 +36,7 @@ def make(one_weight: Any) -> Any:
         defaults = {
             "actor_network_ctor": one_weight.normal_actor,
             "critic_network_ctor": one_weight.critic,
-            "actor_optimizer": SGD(lr=0.01),
+            "actor_optimizer": SGD(lr=1e-4),
             "critic_optimizer": SGD(lr=0.1),
         }
         return MpoAlgorithm(OBSERVATION, action_spec, **{**defaults, **settings})
@@ -137,21 +139,55 @@ def test_multipliers_rise_with_broken_limits_up_to_their_largest_and_fall_to_zer
         algorithm._actor_network.weight.add_(0.005)
     info = algorithm.train_sequences(batch[0], (), batch[1])
     # Means differ by 0.005 s with deviation 0.1: KL = (0.05 s) ** 2 / 2, 0.00125 and 0.005.
-    algorithm._multipliers.fill_(0.2)
-    _loss, divergences = algorithm._m_step_loss(info, info.action_distribution)
+    algorithm._multipliers.data.fill_(0.2)
+    divergences = move_multipliers(algorithm, info)
     assert divergences[0].flatten().tolist() == pytest.approx([0.00125, 0.005], rel=1e-3)
     assert algorithm._multipliers[0].item() == pytest.approx(0.2 + 2.0 * (0.003125 - 0.01), rel=1e-4)
     assert algorithm._multipliers[1].item() == pytest.approx(0.2 - 0.0001, rel=1e-4)
     with torch.no_grad():
         algorithm._actor_network.weight.add_(1.0)
-    info = algorithm.train_sequences(batch[0], (), batch[1])
-    algorithm._m_step_loss(info, info.action_distribution)
+    move_multipliers(algorithm, algorithm.train_sequences(batch[0], (), batch[1]))
     assert algorithm._multipliers[0].item() == pytest.approx(0.3)
-    algorithm._multipliers.fill_(1e-6)
+    algorithm._multipliers.data.fill_(1e-6)
     algorithm._actor_network.load_state_dict(algorithm._target_actor_network.state_dict())
-    info = algorithm.train_sequences(batch[0], (), batch[1])
-    algorithm._m_step_loss(info, info.action_distribution)
+    move_multipliers(algorithm, algorithm.train_sequences(batch[0], (), batch[1]))
     assert algorithm._multipliers.tolist() == [0.0, 0.0]
+
+
+def move_multipliers(algorithm: MpoAlgorithm, info: MpoInfo) -> Any:
+    """One step of the multipliers, as the framework makes it; the divergences."""
+    _, multiplier_loss, divergences = algorithm._m_step_loss(info, info.action_distribution)
+    assert multiplier_loss.item() == 0.0
+    algorithm.update_with_gradient(LossInfo(scalar_loss=multiplier_loss))
+    algorithm._limit_multipliers()
+    return divergences
+
+
+def test_losses_change_nothing_and_the_multipliers_are_trained_like_all_parameters(make: Any, batch: Any) -> None:
+    algorithm = make(mstep_iterations=1, alpha_mean_scale=2.0, kl_mean_constraint=0.01, alpha_mean_max=1.0)
+    with torch.no_grad():
+        algorithm._actor_network.weight.add_(0.05)
+    before = copy.deepcopy(algorithm.state_dict())
+    info = algorithm.train_sequences(batch[0], (), batch[1])
+    loss = algorithm.calc_loss(info)
+    assert torch.equal(loss.loss, algorithm.calc_loss(info).loss)
+    for key, value in algorithm.state_dict().items():
+        assert not isinstance(value, torch.Tensor) or torch.equal(value, before[key]), key
+    handled = [p for o in algorithm.optimizers() for g in o.param_groups for p in g["params"]]
+    assert any(p is algorithm._multipliers for p in handled)
+    algorithm.update_with_gradient(loss, torch.ones(2, 1))
+    algorithm.after_update((), info)
+    # KL of the means is (0.5 s) ** 2 / 2, so the multiplier rises from 0 by 2 (0.3125 - 0.01).
+    assert algorithm._multipliers[0].item() == pytest.approx(2.0 * (0.3125 - 0.01), rel=1e-4)
+    assert algorithm._temperature.item() == info.temperature[0, 0].item() != 1.0
+
+
+def test_every_m_step_is_guarded_against_values_that_are_not_finite(make: Any, batch: Any, update: Any) -> None:
+    torch.manual_seed(0)
+    algorithm = make(mstep_iterations=5, kl_mean_constraint=10.0, actor_optimizer=SGD(lr=0.01))
+    with pytest.raises(NonFiniteLossError):  # steps so large that the deviation becomes negative
+        update(algorithm, *batch)
+    assert all(torch.isfinite(parameter).all() for parameter in algorithm.parameters())
 
 
 def test_multipliers_and_temperature_are_saved(make: Any, batch: Any, update: Any) -> None:

@@ -109,8 +109,31 @@ def test_bad_input_is_refused() -> None:
         make(discrete)
     with pytest.raises(ValueError, match="use SacAlgorithm"):
         make((discrete, ACTION))
-    with pytest.raises(ValueError, match="scalar reward"):
-        make(reward_spec=TensorSpec((2,)))
+
+
+@pytest.mark.parametrize("by_mean", [False, True])
+@pytest.mark.parametrize("size", [1, 3])
+def test_each_of_several_rewards_has_its_quantiles(size: int, by_mean: bool) -> None:
+    algorithm = make(reward_spec=TensorSpec((size,)), min_critic_by_critic_mean=by_mean)
+    data = batch()
+    data = data._replace(time_step=data.time_step._replace(reward=torch.randn(4, 2, size)))
+    info = algorithm.train_sequences(data.time_step, (), data.rollout_info)
+    assert info.critic.critics.shape == (2, 4, 2, size, 5)
+    assert info.critic.target_critic.shape == (2, 4, size, 5)
+    assert algorithm.calc_loss(info).loss.shape == (2, 4)
+    before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
+    learning._update_on(algorithm, data)
+    changed = {name.split(".")[0] for name, p in algorithm.named_parameters() if not torch.equal(p, before[name])}
+    assert changed == {"_actor_network", "_critic_networks", "_target_critic_networks", "_log_alpha"}
+
+
+def test_pessimism_about_several_rewards_follows_the_sign_of_their_weights() -> None:
+    quantiles = torch.tensor([[[[0.0, 9.0], [0.0, 9.0]], [[1.0, 2.0], [1.0, 2.0]]]])  # [B, n, D, N]
+    for by_mean, low, high in ((False, [0.0, 2.0], [1.0, 9.0]), (True, [1.0, 2.0], [0.0, 9.0])):
+        algorithm = make(reward_spec=TensorSpec((2,)), min_critic_by_critic_mean=by_mean)
+        algorithm.set_reward_weights(torch.tensor([2.0, -1.0]))
+        assert algorithm._minimum(quantiles).tolist() == [[low, high]]
+    assert algorithm._weighted(torch.tensor([[[1.0, 3.0], [5.0, 5.0]]])).tolist() == [2.0 * 2.0 - 5.0]
 
 
 def test_it_acts_without_critics() -> None:

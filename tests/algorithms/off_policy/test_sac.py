@@ -363,7 +363,7 @@ def test_discrete_vector_rewards_have_the_rewards_last() -> None:
     algorithm, data = make(DISCRETE, reward_spec=TensorSpec((2,))), batch(DISCRETE, reward_shape=(2,))
     q, _ = algorithm._q(algorithm._critic_networks, data.time_step.observation[:, 0], ())
     assert q.shape == (4, 2, 3, 2)
-    raw = algorithm._critic_networks(data.time_step.observation[:, 0])[0]
+    raw = algorithm._critic_networks.networks(data.time_step.observation[:, 0])[0]
     assert torch.equal(q[:, 1, :, 0], raw[:, 2])  # replica 1, reward 0 is network 1 * 2 + 0
     assert info_by_sequences(algorithm, data).critic.target_critic.shape == (2, 4, 2)
 
@@ -376,8 +376,8 @@ def test_the_entropy_reward_enters_every_step_of_multi_step_targets() -> None:
     ctor = partial(TDLoss, td_lambda=1.0, gamma=0.9)
     with_entropy = make(critic_loss_ctor=ctor, config=settings(mini_batch_length=3))
     info = info_by_steps(with_entropy, data)
-    reward = with_entropy._entropy_reward(info)
-    assert torch.allclose(reward, -info.log_pi[..., 0] * 0.9 * info.discount)
+    reward = with_entropy._with_entropy_reward(info).reward - info.reward
+    assert torch.allclose(reward, -info.log_pi[..., 0] * 0.9 * info.discount, atol=1e-6)
     assert reward[2, 2] == 0.0  # a terminal step has no entropy reward
     shaped = info._replace(reward=info.reward + reward)
     target = with_entropy._critic_losses[0].compute_td_target(shaped, info.critic.target_critic)
@@ -403,9 +403,24 @@ def test_use_entropy_reward_off_leaves_rewards_alone() -> None:
 def test_normalize_entropy_reward_gives_it_mean_zero_and_unit_variance() -> None:
     algorithm, data = make(normalize_entropy_reward=True), batch(size=4)
     info = info_by_steps(algorithm, data)._replace(discount=torch.ones(2, 4))
-    reward = algorithm._entropy_reward(info)
+    reward = algorithm._with_entropy_reward(info).reward - info.reward
     assert reward.mean().item() == pytest.approx(0.0, abs=1e-4)
     assert reward.std(unbiased=False).item() == pytest.approx(0.99, abs=1e-2)
+
+
+def test_the_statistics_of_entropy_rewards_move_once_after_an_update() -> None:
+    algorithm, data = make(normalize_entropy_reward=True), batch(size=4)
+    info = info_by_steps(algorithm, data)
+    before = copy.deepcopy(algorithm.state_dict())
+    losses = [algorithm.calc_loss(info).loss for _ in range(2)]
+    assert torch.equal(*losses)
+    assert all(torch.equal(value, before[key]) for key, value in algorithm.state_dict().items() if key in before)
+    algorithm.after_update(data.time_step, info)
+    mean, std = algorithm._entropy_normalizer.mean(), algorithm._entropy_normalizer.std()
+    assert torch.allclose(mean, info.log_pi.mean((0, 1)), rtol=1e-4)
+    assert torch.allclose(std, info.log_pi.std((0, 1), unbiased=False), rtol=1e-4)
+    with pytest.raises(ValueError, match="compile=True"):
+        algorithm.after_update(data.time_step, ())
 
 
 def test_calculate_priority_is_the_root_of_the_mean_critic_loss_of_valid_steps() -> None:
@@ -422,7 +437,7 @@ def test_num_critic_replicas_is_the_number_of_losses() -> None:
     algorithm, data = make(num_critic_replicas=3), batch()
     info = info_by_steps(algorithm, data)
     assert info.critic.critics.shape == (2, 4, 3)
-    shaped = info._replace(reward=info.reward + algorithm._entropy_reward(info))
+    shaped = algorithm._with_entropy_reward(info)
     values = info.critic.critics.unbind(2)
     each = [
         loss(shaped, value, info.critic.target_critic).loss

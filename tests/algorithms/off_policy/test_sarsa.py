@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 import torch
 
+from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.sarsa import SarsaAlgorithm, SarsaInfo, SarsaState
-from rein.data_structures import Experience, TimeStep
+from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import calc_default_target_entropy
 from rein.framework import TrainerConfig, learning
 from rein.networks import (
     ActorDistributionNetwork,
+    ActorDistributionRNNNetwork,
     ActorNetwork,
     ActorRNNNetwork,
     CriticNetwork,
@@ -210,6 +212,117 @@ def test_vector_rewards(make: Any, sequence: Any, update: Any) -> None:
     batch = sequence([[[1.0], [2.0]]], [[[0.0, 0.0], [1.0, 5.0]]]), SarsaInfo(action=torch.tensor([[[0.3], [0.0]]]))
     assert update(algorithm, *batch)[0].target_critics[1].tolist() == [[4.0, 4.0]]
     assert algorithm._actor_network.weight.item() == pytest.approx(0.5 + 0.1 * 4)
+
+
+class TestSequencesOfOneStep:
+    """`mini_batch_length=1`: the state carries the step before."""
+
+    CONFIG = TrainerConfig("unused", mini_batch_length=1, mini_batch_size=4, whole_replay_buffer_training=False)
+
+    def step(self, step_type: int, discount: float = 1.0) -> tuple[TimeStep, SarsaState]:
+        """s = 1, a = 0.3, r = 1, s' = 2, as steps [1, 1]."""
+        inputs = TimeStep(
+            step_type=torch.tensor([[step_type]], dtype=torch.int32),
+            reward=torch.tensor([[1.0]]),
+            discount=torch.tensor([[discount]]),
+            observation=torch.tensor([[[2.0]]]),
+            prev_action=torch.tensor([[[0.3]]]),
+            env_id=torch.zeros(1, 1, dtype=torch.int64),
+        )
+        before = SarsaState(torch.tensor([[[1.0]]]), torch.tensor([[int(StepType.MID)]], dtype=torch.int32))
+        return inputs, before
+
+    def update(self, algorithm: SarsaAlgorithm, inputs: TimeStep, state: SarsaState) -> Any:
+        experience = Experience(inputs, state=state, rollout_info=SarsaInfo(action=torch.tensor([[[9.0]]])))
+        loss = algorithm.calc_loss(learning.train_info(algorithm, experience))
+        valid = learning.valid_masks(inputs.step_type.T)
+        return algorithm.update_with_gradient(loss, valid)[0]
+
+    def test_the_step_before_and_its_action_are_what_the_critics_learn(self, make: Any) -> None:
+        algorithm = make(config=self.CONFIG)
+        assert algorithm.train_state_spec.prev_observation == OBSERVATION
+        assert algorithm.train_state_spec.prev_step_type.shape == ()
+        loss = self.update(algorithm, *self.step(StepType.MID))
+        # As in a sequence of two steps: y = 1 + 0.99 * 4, Q = 1.6; the actor learns at s' = 2.
+        assert loss.extra.critic.item() == pytest.approx(3.36**2, rel=1e-5)
+        assert u_of(algorithm._critic_networks) == pytest.approx(1 + 0.1 * 2 * 3.36)
+        assert algorithm._actor_network.weight.item() == pytest.approx(0.5 + 0.1 * 2 * 2)
+
+    def test_the_end_of_an_episode_is_learnt_and_its_beginning_is_not(self, make: Any) -> None:
+        algorithm = make(config=self.CONFIG)
+        loss = self.update(algorithm, *self.step(StepType.LAST, discount=0.0))
+        assert loss.extra.critic.item() == pytest.approx((1.0 - 1.6) ** 2, rel=1e-5)
+        assert algorithm._actor_network.weight.item() == 0.5  # nobody acts at a LAST step
+        algorithm = make(config=self.CONFIG)
+        loss = self.update(algorithm, *self.step(StepType.FIRST))
+        assert loss.extra.critic.item() == 0.0
+        assert u_of(algorithm._critic_networks) == 1.0
+        assert algorithm._actor_network.weight.item() > 0.5
+
+    def test_priorities_and_entropy(self, make: Any) -> None:
+        algorithm = make(stochastic=True, config=self.CONFIG, calculate_priority=True, use_entropy_reward=True)
+        inputs, state = self.step(StepType.MID)
+        experience = Experience(inputs, state=state, rollout_info=SarsaInfo(action=torch.tensor([[[9.0]]])))
+        info = learning.train_info(algorithm, experience)
+        loss = algorithm.calc_loss(info)
+        target = 1 - 0.99 * info.neg_entropy[0].item() + 0.99 * info.target_critics[0].item()
+        assert loss.extra.critic.item() == pytest.approx((target - 1.6) ** 2, rel=1e-5)
+        assert loss.priority.item() == pytest.approx(abs(target - 1.6), rel=1e-5)
+
+    @pytest.mark.parametrize("is_recurrent", [False, True])
+    @pytest.mark.parametrize("stochastic", [False, True])
+    def test_replay_holds_what_came_before(self, train_toy: Any, is_recurrent: bool, stochastic: bool) -> None:
+        actor: Any = ActorDistributionNetwork if stochastic else ActorNetwork
+        if is_recurrent:
+            actor = ActorDistributionRNNNetwork if stochastic else ActorRNNNetwork
+        ctor = partial(
+            SarsaAlgorithm,
+            actor_network_ctor=actor,
+            critic_network_ctor=CriticRNNNetwork if is_recurrent else CriticNetwork,
+            actor_optimizer=Adam(lr=1e-3),
+            critic_optimizer=Adam(lr=1e-3),
+            alpha_optimizer=Adam(lr=1e-3),
+        )
+        algorithm, _ = train_toy(
+            ctor, "rein/IdentityContinuous-v0", 12, mini_batch_length=1, initial_collect_steps=20, episodes=2
+        )
+        stored, _ = algorithm.replay_buffer.gather_all()
+        follows = stored.time_step.step_type[:, 1:] != StepType.FIRST
+        observation, before = stored.time_step.observation, stored.state.prev_observation
+        assert follows.any()
+        assert torch.equal(before[:, 1:][follows], observation[:, :-1][follows])
+        assert (before[:, 1:][~follows] == 0).all()
+        assert torch.equal(stored.state.prev_step_type[:, 1:][follows], stored.time_step.step_type[:, :-1][follows])
+
+    def test_recurrent_critics_see_each_step_once(self, make: Any) -> None:
+        """The state of the critics in replay is that before the step that comes before."""
+        algorithm = make(
+            config=self.CONFIG,
+            actor_network_ctor=partial(ActorRNNNetwork, lstm_hidden_size=4),
+            critic_network_ctor=partial(CriticRNNNetwork, lstm_hidden_size=4),
+        )
+        state = zero_state(algorithm.rollout_state_spec, 1)
+        network = algorithm._critic_networks
+        expected: Any = zero_state(network.state_spec, 1)
+        action = torch.zeros(1, 1)
+        with torch.no_grad():
+            for t in range(3):
+                step = TimeStep(
+                    step_type=torch.tensor([int(StepType.MID if t else StepType.FIRST)], dtype=torch.int32),
+                    observation=torch.tensor([[float(t)]]),
+                    prev_action=action,
+                )
+                if t:
+                    expected = network((torch.tensor([[t - 1.0]]), action), expected)[1]
+                result = algorithm.rollout_step(step, state)
+                state, action = result.state, result.output
+                found = nest.flatten(state.critics)
+                assert all(torch.equal(a, b) for a, b in zip(found, nest.flatten(expected), strict=True))
+
+    def test_longer_sequences_carry_nothing(self, make: Any) -> None:
+        algorithm = make(config=TrainerConfig("unused", mini_batch_length=2, whole_replay_buffer_training=False))
+        assert algorithm.train_state_spec == SarsaState()
+        assert not algorithm.need_full_rollout_state()
 
 
 @pytest.mark.parametrize("on_policy", [False, True])

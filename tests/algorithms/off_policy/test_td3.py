@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.td3 import Td3Algorithm, Td3Info
+from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
+from rein.algorithms.off_policy.td3 import Td3Algorithm
 from rein.data_structures import BatchInfo, TimeStep
 from rein.framework import TrainerConfig
 from rein.networks import ActorNetwork, ActorRNNNetwork, CriticNetwork, CriticRNNNetwork
@@ -36,9 +37,9 @@ def make(one_weight: Any) -> Any:
 
 
 @pytest.fixture
-def batch(sequence: Any) -> tuple[TimeStep, Td3Info]:
+def batch(sequence: Any) -> tuple[TimeStep, DdpgInfo]:
     """One sequence of two steps: s = 1, a = 0.3, r = 1, s' = 2."""
-    return sequence([[[1.0], [2.0]]], [[0.0, 1.0]]), Td3Info(action=torch.tensor([[[0.3], [0.7]]]))
+    return sequence([[[1.0], [2.0]]], [[0.0, 1.0]]), DdpgInfo(action=torch.tensor([[[0.3], [0.7]]]))
 
 
 def parameters(critics: torch.nn.Module, name: str) -> list[float]:
@@ -58,7 +59,7 @@ def test_both_critics_learn_from_the_lowest_target(make: Any, batch: Any, update
         next(p for n, p in algorithm._target_critic_networks.named_parameters() if n.endswith("u"))[1] = 0.0
     info, loss = update(algorithm, *batch)
     # The lower target is 0 * 2 + 2 * 1, so y = 1 + 0.99 * 2 and the error of both is 1.38.
-    assert info.target_q_values[1].item() == pytest.approx(2.0)
+    assert info.critic.target_q_values[1].item() == pytest.approx(2.0)
     assert loss.extra.critic.item() == pytest.approx(2 * 1.38**2, rel=1e-5)
     assert parameters(algorithm._critic_networks, "u") == pytest.approx([1 + 0.1 * 2 * 1.38] * 2)
 
@@ -101,15 +102,15 @@ def test_target_actions_are_smoothed_within_limits_and_bounds(make: Any, sequenc
     count = 3000
     algorithm = make(target_action_noise=0.5, target_action_noise_limit=0.25)
     batch = sequence([[[1.0], [2.0]]] * count, [[0.0, 1.0]] * count)
-    info = algorithm.train_sequences(batch, (), Td3Info(action=torch.zeros(count, 2, 1)))
-    noise = (info.target_q_values[1] - 4.0) / 2
+    info = algorithm.train_sequences(batch, (), DdpgInfo(action=torch.zeros(count, 2, 1)))
+    noise = (info.critic.target_q_values[1] - 4.0) / 2
     # Half of the range is 2: deviation 1.0, cut off at 0.5, around the action 1.
     assert noise.abs().max().item() == pytest.approx(0.5)
     assert noise.mean().item() == pytest.approx(0.0, abs=0.05)
     assert noise.std().item() > 0.35
     near_bound = sequence([[[1.0], [4.0]]] * count, [[0.0, 1.0]] * count)
-    info = algorithm.train_sequences(near_bound, (), Td3Info(action=torch.zeros(count, 2, 1)))
-    assert info.target_q_values[1].max().item() == pytest.approx(4 + 2 * 2)
+    info = algorithm.train_sequences(near_bound, (), DdpgInfo(action=torch.zeros(count, 2, 1)))
+    assert info.critic.target_q_values[1].max().item() == pytest.approx(4 + 2 * 2)
 
 
 def test_all_steps_improve_the_actor_by_default(make: Any, batch: Any, update: Any) -> None:
@@ -119,7 +120,7 @@ def test_all_steps_improve_the_actor_by_default(make: Any, batch: Any, update: A
 
 
 def test_sequences_at_once_give_the_same_as_step_by_step(make: Any, sequence: Any, update: Any) -> None:
-    batch = sequence([[[1.0], [2.0], [-1.0]]], [[0.0, 1.0, 2.0]]), Td3Info(action=torch.rand(1, 3, 1))
+    batch = sequence([[[1.0], [2.0], [-1.0]]], [[0.0, 1.0, 2.0]]), DdpgInfo(action=torch.rand(1, 3, 1))
     settings = {"one_transition": False, "actor_update_period": 1}
     at_once, by_steps = make(**settings), make(**settings)
     by_steps._config = TrainerConfig("unused", temporally_independent_train_step=False)
