@@ -10,7 +10,7 @@ changes of logits when the entropy is small), ||loc_1 - loc_2||^2 for determinis
 KL(d_1 || d_2) + KL(d_2 || d_1) otherwise.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -29,6 +29,7 @@ from rein.distributions import (
     stack_distributions,
 )
 from rein.envs import Environment
+from rein.framework.module_state import IncompatibleKeys
 from rein.framework.rl_algorithm import RLAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
@@ -115,7 +116,8 @@ class TracAlgorithm(RLAlgorithm):
         )
         self._ac_algorithm = ac
         self._limits = nest.map_structure(lambda spec: action_dist_clip_per_dim * spec.numel, action_spec)
-        self._trusted_updater: TrustedUpdater | None = None
+        # Trusts the parameters as they are: those of construction, after each update, and when a state was loaded.
+        self._trusted_updater = TrustedUpdater(p for p in ac.parameters() if p.requires_grad)
 
     def set_path(self, path: str) -> None:
         """Tells the actor-critic where its info stands."""
@@ -130,6 +132,22 @@ class TracAlgorithm(RLAlgorithm):
     def set_reward_weights(self, reward_weights: Tensor) -> None:
         """Changes those of the actor-critic."""
         self._ac_algorithm.set_reward_weights(reward_weights)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Nothing: its presence tells that there are new parameters to trust."""
+        return {}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Trusts the parameters that were loaded before this is called."""
+        self._trusted_updater.trust_present_parameters()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, skip_preloded: bool = True
+    ) -> IncompatibleKeys:
+        """Restores what `state_dict` returned, and trusts it."""
+        keys = super().load_state_dict(state_dict, strict, skip_preloded)
+        self._trusted_updater.trust_present_parameters()
+        return keys
 
     # Acting.
 
@@ -166,15 +184,10 @@ class TracAlgorithm(RLAlgorithm):
 
     def calc_loss(self, info: TracInfo) -> LossInfo:
         """The loss of the actor-critic."""
-        if self._trusted_updater is None:
-            self._trusted_updater = TrustedUpdater(p for p in self._ac_algorithm.parameters() if p.requires_grad)
-        else:
-            self._trusted_updater.trust_present_parameters()
         return self._ac_algorithm.calc_loss(info.ac)
 
     def after_update(self, root_inputs: TimeStep, info: TracInfo) -> None:
         """Shrinks the update if it moved the policy too far."""
-        assert self._trusted_updater is not None
         self._ac_algorithm.after_update(root_inputs, info.ac)
         before = map_params(Tensor.detach, info.action_distribution)
         experience = TracExperience(

@@ -163,6 +163,24 @@ class TestNormalizedTargets:
         assert value.grad is not None
         assert (value.grad[:3] < 0).all()
 
+    def test_a_loss_changes_no_statistics_and_counts_its_own_targets(self) -> None:
+        loss = TDLoss(gamma=0.5, td_lambda=0.0, normalize_target=True)
+        arguments = (PLAIN, column([1.0, 2.0, 3.0, 4.0]), column(VALUES))
+        first = loss(*arguments).loss
+        assert loss.get_extra_state() is None
+        assert torch.equal(loss(*arguments).loss, first)
+        loss.take_targets(PLAIN, column(VALUES))
+        state = loss.get_extra_state()
+        assert state is not None
+        normalizer = loss._target_normalizer[0]
+        assert normalizer.mean().item() == pytest.approx(
+            loss.compute_td_target(PLAIN, column(VALUES)).mean().item(), rel=1e-5
+        )
+        other = segment([0, 5, 5, 5])
+        before = loss(other, *arguments[1:]).loss
+        assert torch.equal(loss(other, *arguments[1:]).loss, before)
+        assert not TDLoss().normalizes_target
+
     def test_its_statistics_are_saved_and_restored(self) -> None:
         """A resumed run must scale its losses as the run that was stopped did."""
 
@@ -173,7 +191,7 @@ class TestNormalizedTargets:
 
         first, second = Holder(), Holder()
         for _ in range(3):
-            first.loss(PLAIN, column([1.0, 2.0, 3.0, 4.0]), column(VALUES))
+            first.loss.take_targets(PLAIN, column(VALUES))
         second.load_state_dict(first.state_dict())
         other = (segment([0, 5, 5, 5]), column([1.0, 2.0, 3.0, 4.0]), column(VALUES))
         assert torch.equal(first.loss(*other).loss, second.loss(*other).loss)

@@ -177,6 +177,46 @@ def test_recurrent_networks_learn_with_states_from_the_rollout(train_toy: Any) -
     train_toy(ctor, "rein/Chain-v0", 20, **settings)
 
 
+def test_no_network_is_built_only_to_be_looked_at() -> None:
+    built = []
+
+    def q_network(**specs: Any) -> QNetwork:
+        built.append(specs)
+        return QNetwork(**specs)
+
+    make(q_network_cls=q_network)
+    assert len(built) == 1
+
+
+class Optimist(DqnAlgorithm):
+    """Believes the highest critic."""
+
+    def _minimum(self, q: Tensor) -> Tensor:
+        return q.amax(1)
+
+
+class QuickOptimist(Optimist):
+    """Knows what it does."""
+
+    def quick_actor(self) -> Any:
+        return "its own"
+
+
+class Renamed(DqnAlgorithm):
+    """Changes nothing about acting."""
+
+    def calc_loss(self, info: SacInfo) -> Any:
+        return super().calc_loss(info)
+
+
+def test_a_subclass_that_picks_actions_otherwise_does_so_in_rollouts_too() -> None:
+    arguments = (TensorSpec((2,)), ACTION)
+    assert DqnAlgorithm(*arguments).quick_actor() is not None
+    assert Renamed(*arguments).quick_actor() is not None
+    assert Optimist(*arguments).quick_actor() is None
+    assert QuickOptimist(*arguments).quick_actor() == "its own"
+
+
 def test_every_trained_parameter_has_an_optimizer() -> None:
     algorithm = make()
     handled = {id(p) for o in algorithm.optimizers() for g in o.param_groups for p in g["params"]}

@@ -116,6 +116,20 @@ def test_loaded_parameters_are_what_the_next_update_starts_from(make: Any) -> No
     assert records[0]["distance"][0] <= 0.01001
 
 
+def test_the_loss_does_not_change_what_is_trusted(make: Any) -> None:
+    alg = trac(make, "discrete", lr=1e-3)
+    infos = []
+    calc_loss = alg.calc_loss
+    alg.calc_loss = lambda info: (infos.append(info), calc_loss(info))[1]
+    alg.train_iter()
+    trusted = [tensor.clone() for tensor in alg._trusted_updater._trusted]
+    with torch.no_grad():
+        for parameter in alg.parameters():
+            parameter.add_(1.0)
+    calc_loss(infos[0])
+    assert all(torch.equal(a, b) for a, b in zip(trusted, alg._trusted_updater._trusted, strict=True))
+
+
 def test_weights_of_a_vector_reward_reach_the_actor_critic(make: Any) -> None:
     inner = partial(ActorCriticAlgorithm, optimizer=SGD(lr=0.1), reward_weights=[1.0, 3.0])
     alg = make(TracAlgorithm, "discrete", dict(unroll_length=4), reward_dim=2, ac_algorithm_cls=inner)
