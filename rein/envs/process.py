@@ -22,11 +22,12 @@ from rein.envs import process_worker as worker_side
 from rein.envs.batch import batch_seeds, probe_spaces
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import EnvironmentFaultError, Fault, FaultPolicy
-from rein.envs.process_sending import pack
 from rein.envs.process_worker import WorkerTask, run_worker, shared_array
 from rein.envs.rows import SINGLE_WORLDS, lost_states
 from rein.envs.shared_block import BatchSpaces, BlockLayout
 from rein.envs.single import EnvFactory, row_seed
+from rein.runtime.processes.sending import pack
+from rein.runtime.processes.starting import start_context
 
 __all__ = ["ProcessEnvironment"]
 
@@ -168,7 +169,8 @@ class ProcessEnvironment(BufferedEnvironment):
             start_serially: whether each worker must have made its worlds before the next one starts.
         """
         self._closed = True
-        self._context = start_context(start_method)
+        # The fork server loads what workers need once for all of them.
+        self._context = start_context(start_method, preload=[worker_side.__name__])
         spaces = probe_spaces(factory)
         nbytes = BlockLayout(spaces, batch_size, num_slots).nbytes
         self._memory = multiprocessing.RawArray("B", nbytes)
@@ -358,18 +360,6 @@ def to_bytes(factory: EnvFactory, spaces: BatchSpaces) -> bytes:
 def _is_of_worlds(name: str) -> bool:
     """Whether worlds may use a value of the configuration; the rest would make workers load torch."""
     return name.startswith("rein.envs.") or not name.startswith("rein.")
-
-
-def start_context(start_method: str | None) -> BaseContext:
-    """The multiprocessing context for workers; the fork server loads what they need once for all of them."""
-    methods = multiprocessing.get_all_start_methods()
-    method = start_method or ("forkserver" if "forkserver" in methods else "spawn")
-    if method not in methods:
-        raise ValueError(f"start_method is {method!r}: this platform offers {methods}")
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["__main__", worker_side.__name__])
-    return context
 
 
 def worker_rows(batch_size: int, num_workers: int | None) -> list[tuple[int, int]]:

@@ -4,14 +4,9 @@ Commands come through shared memory and a semaphore, observations go back throug
 what is rare: faults, frames and saved states. This module must not load torch.
 """
 
-import contextlib
-import os
 import signal
-import sys
-import threading
 from dataclasses import dataclass
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -19,9 +14,10 @@ from numpy.typing import NDArray
 
 from rein.config.configs import ACTIVE
 from rein.envs.faults import EnvironmentFaultError, FaultLog, FaultPolicy
-from rein.envs.process_sending import unpack
 from rein.envs.rows import EnvRows
 from rein.envs.shared_block import BlockLayout
+from rein.runtime.processes.living import die_with_parent
+from rein.runtime.processes.sending import unpack
 
 __all__ = ["WorkerTask", "run_worker"]
 
@@ -31,7 +27,6 @@ COMMAND, INDEX, PREVIOUS, PROGRESS, TICKS, MESSAGES, CONTROL_SIZE = range(7)
 
 IDLE = -1
 """Value of PROGRESS while no world is being stepped."""
-_PARENT_CHECK_SECONDS = 2.0
 
 
 @dataclass
@@ -136,34 +131,3 @@ def _reply(task: WorkerTask, control: NDArray[np.int64], messages: list[Any]) ->
     # After the release, so that a message larger than the pipe finds the parent reading.
     for message in messages:
         task.pipe.send(message)
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """Makes this process end when the one that uses it is gone, however that ended.
-
-    On Linux the kernel sends a signal when the parent's end of the sentinel pipe closes, which works even while a world
-    hangs in native code. Elsewhere, and should a copy of that pipe live on in another process, a thread looks for the
-    parent every few seconds.
-    """
-    parent = parent_process()
-    sentinel = None if parent is None else parent.sentinel
-    if sentinel is not None and sys.platform == "linux":
-        import fcntl
-
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
-            flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
-            fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO ends a process by default.
-    threading.Thread(target=_watch_parent, args=(sentinel, parent_pid), daemon=True).start()
-
-
-def _watch_parent(sentinel: int | None, parent_pid: int) -> None:
-    while True:
-        if sentinel is None:
-            threading.Event().wait(_PARENT_CHECK_SECONDS)
-        elif wait([sentinel], _PARENT_CHECK_SECONDS):
-            os._exit(1)
-        try:
-            os.kill(parent_pid, 0)
-        except ProcessLookupError:
-            os._exit(1)

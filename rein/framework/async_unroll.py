@@ -24,8 +24,6 @@ from rein.config.sending import configs_to_send
 from rein.distributions import distributions_to_params, params_to_distributions
 from rein.envs import Environment
 from rein.envs.metrics import EpisodeMetrics
-from rein.envs.process import start_context
-from rein.envs.process_sending import pack, unpack
 from rein.framework.acting_state import ActingState
 from rein.framework.async_unroll_worker import (
     SAVE,
@@ -43,6 +41,8 @@ from rein.framework.rollout import Rollout
 from rein.framework.shared_records import SharedRecords, fields_of
 from rein.framework.trainer_config import TrainerConfig
 from rein.replay.ring_buffer import RingBuffer
+from rein.runtime.processes.sending import pack, unpack
+from rein.runtime.processes.starting import start_context
 from rein.runtime.run import current_run_or_none
 from rein.runtime.seeding import draw_seed
 

@@ -21,13 +21,13 @@ from rein import nest
 from rein.config import use_configs
 from rein.data_structures import AlgStep
 from rein.distributions import distributions_to_params, extract_spec
-from rein.envs.process_sending import pack, unpack
-from rein.envs.process_worker import die_with_parent
 from rein.framework.acting_state import ActingState
 from rein.framework.rollout import Rollout
 from rein.framework.shared_records import Field, SharedRecords, fields_of
 from rein.nest import Nest
 from rein.runtime import Run
+from rein.runtime.processes.living import die_with_parent
+from rein.runtime.processes.sending import pack, unpack
 
 _POLL_SECONDS = 0.05
 

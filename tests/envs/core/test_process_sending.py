@@ -8,8 +8,8 @@ import torch
 from rein.config import config, fresh_configs, load_config
 from rein.config.sending import configs_to_send
 from rein.envs import create_environment
-from rein.envs.process_sending import pack, unpack
 from rein.envs.wrappers import FrameSkip
+from rein.runtime.processes.sending import pack, unpack
 
 CONF = """
 import gymnasium as gym

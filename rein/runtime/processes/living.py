@@ -1,0 +1,43 @@
+"""Processes that end with the one that uses them."""
+
+import contextlib
+import os
+import sys
+import threading
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+
+__all__ = ["die_with_parent"]
+
+_PARENT_CHECK_SECONDS = 2.0
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Makes this process end when the one that uses it is gone, however that ended.
+
+    On Linux the kernel sends a signal when the parent's end of the sentinel pipe closes, which works even while a call
+    hangs in native code. Elsewhere, and should a copy of that pipe live on in another process, a thread looks for the
+    parent every few seconds.
+    """
+    parent = parent_process()
+    sentinel = None if parent is None else parent.sentinel
+    if sentinel is not None and sys.platform == "linux":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+            flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
+            fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO ends a process by default.
+    threading.Thread(target=_watch_parent, args=(sentinel, parent_pid), daemon=True).start()
+
+
+def _watch_parent(sentinel: int | None, parent_pid: int) -> None:
+    while True:
+        if sentinel is None:
+            threading.Event().wait(_PARENT_CHECK_SECONDS)
+        elif wait([sentinel], _PARENT_CHECK_SECONDS):
+            os._exit(1)
+        try:
+            os.kill(parent_pid, 0)
+        except ProcessLookupError:
+            os._exit(1)

@@ -1,0 +1,24 @@
+"""How worker processes start."""
+
+import multiprocessing
+from collections.abc import Sequence
+from multiprocessing.context import BaseContext
+
+__all__ = ["start_context"]
+
+
+def start_context(start_method: str | None, preload: Sequence[str] = ()) -> BaseContext:
+    """The multiprocessing context for workers.
+
+    Args:
+        start_method: "forkserver", "spawn" or "fork"; None for the first of these that there is.
+        preload: modules that the fork server, if it starts them, loads once for all workers; it must not have started.
+    """
+    methods = multiprocessing.get_all_start_methods()
+    method = start_method or ("forkserver" if "forkserver" in methods else "spawn")
+    if method not in methods:
+        raise ValueError(f"start_method is {method!r}: this platform offers {methods}")
+    context = multiprocessing.get_context(method)
+    if method == "forkserver" and preload:
+        context.set_forkserver_preload(["__main__", *preload])
+    return context
