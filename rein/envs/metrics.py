@@ -19,6 +19,7 @@ from rein.config import configurable
 from rein.data_structures import StepType, TimeStep
 
 __all__ = [
+    "AverageDiscountedReturnMetric",
     "AverageEnvInfoMetric",
     "AverageEpisodeLengthMetric",
     "AverageReturnMetric",
@@ -342,6 +343,51 @@ class NumberOfEpisodes(_Selected):
     """Number of episodes so far."""
 
     prefix = "NumberOfEpisodes"
+
+
+@configurable
+class AverageDiscountedReturnMetric(_Selected):
+    """Average over the steps of an episode of the discounted return from each, per reward dimension.
+
+    With r_l the reward of the l-th action of L, it is sum_l (1 + gamma + ... + gamma^(l - 1)) r_l / L: what the value
+    function should be on average. Where a time limit cut the episode, the rewards beyond it are missing.
+
+    Args:
+        window: how many of the last episodes the average is over.
+        discount: gamma, in [0, 1].
+    """
+
+    prefix = "AverageDiscountedReturn"
+
+    def __init__(self, window: int = 100, discount: float = 0.99) -> None:
+        if not 0.0 <= discount <= 1.0:
+            raise ValueError(f"discount must be in [0, 1]; got {discount}.")
+        super().__init__(window)
+        self._discount = discount
+
+    def update(self, time_step: TimeStep) -> None:
+        """Takes in one step of each environment; see `EpisodeMetrics.update`."""
+        reward = _array(time_step.reward)
+        dim = reward.shape[1] if reward.ndim == 2 else 1
+        is_known = self._running is not None and len(self._running) == len(reward)
+        number = self._running[:, dim] + 1.0 if is_known and self._running is not None else np.ones(len(reward))
+        gamma = self._discount
+        weight = number if gamma == 1.0 else (1.0 - gamma**number) / (1.0 - gamma)
+        weight = weight[:, None] if reward.ndim == 2 else weight
+        super().update(time_step._replace(reward=weight * reward, env_info=()))
+
+    def update_all(self, time_steps: TimeStep) -> None:
+        """Takes in several steps of each environment, [T, B, ...]."""
+        for step in range(len(time_steps.step_type)):
+            self.update(nest.map_structure(lambda tensor, step=step: tensor[step], time_steps))
+
+    def _finish(self, running: NDArray[np.float64], last: NDArray[np.bool_]) -> None:
+        dim = max(self._reward_dim, 1)
+        running[last, :dim] /= running[last, dim : dim + 1]
+        super()._finish(running, last)
+
+    def _column_names(self) -> list[str]:
+        return [name.replace("AverageReturn", "AverageDiscountedReturn") for name in super()._column_names()]
 
 
 def _array(value: Any) -> NDArray[Any]:

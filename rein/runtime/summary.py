@@ -1,7 +1,7 @@
 """Recording what happens in the current run; without a run or its writer every function here does nothing, quickly.
 
 with rein.summary.scope("critic"):
-rein.summary.scalar("loss", loss)        # recorded as "critic/loss" at the global counter
+    rein.summary.scalar("loss", loss)  # recorded as "critic/loss" at the global counter
 """
 
 from __future__ import annotations

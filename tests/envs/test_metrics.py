@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from rein.data_structures import StepType, TimeStep
 from rein.envs.metrics import (
+    AverageDiscountedReturnMetric,
     AverageEnvInfoMetric,
     AverageEpisodeLengthMetric,
     AverageReturnMetric,
@@ -224,3 +225,29 @@ def test_state_is_copied_not_shared():
     feed(metrics, [step([M], [1])])
     assert state["running"][0, 0] == 1.0
     assert all(isinstance(value, torch.Tensor) for value in state.values())
+
+
+def test_discounted_returns_by_hand():
+    """With gamma 0.5 the returns of rewards 1, 2, 4 are 3, 4, 4: on average 11 / 3."""
+    steps = [step([F, F], [0, 0]), step([M, M], [1, 1]), step([M, L], [2, 3]), step([L, F], [4, 0])]
+    metrics = feed(AverageDiscountedReturnMetric(discount=0.5), steps)
+    other = (2.5 + 3.0) / 2
+    assert metrics.result() == {"AverageDiscountedReturn": pytest.approx((11 / 3 + other) / 2)}
+    plain = feed(AverageDiscountedReturnMetric(discount=1.0), steps).result()
+    assert plain == {"AverageDiscountedReturn": pytest.approx(((7 + 6 + 4) / 3 + (4 + 3) / 2) / 2)}
+    together = AverageDiscountedReturnMetric(discount=0.5)
+    together.update_all(
+        TimeStep(step_type=torch.stack([s.step_type for s in steps]), reward=torch.stack([s.reward for s in steps]))
+    )
+    assert together.result() == metrics.result()
+
+
+def test_discounted_returns_of_vectors_go_on_after_loading():
+    steps = [step([F], [[0, 0]]), step([M], [[1, 5]]), step([L], [[2, 6]], x=[1.0])]
+    first, rest = AverageDiscountedReturnMetric(discount=0.5), AverageDiscountedReturnMetric(discount=0.5)
+    feed(first, steps[:2])
+    rest.load_state_dict(first.state_dict())
+    expected = {"AverageDiscountedReturn/0": pytest.approx(2.0), "AverageDiscountedReturn/1": pytest.approx(7.0)}
+    assert feed(rest, steps[2:]).result() == feed(first, steps[2:]).result() == expected
+    with pytest.raises(ValueError, match="discount must be in"):
+        AverageDiscountedReturnMetric(discount=1.5)
