@@ -1,11 +1,13 @@
 """Confs that ask for the specs of their environment."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rein.config import GivenTooLateError, config, fresh_configs, get_config_value, load_config
+from rein.envs import Environment, create_environment
 from rein.specs import BoundedTensorSpec, TensorSpec
 from rein.training import conf_specs
 from rein.training.conf_specs import get_observation_spec, get_raw_observation_spec
@@ -23,9 +25,13 @@ config("FrameStacker", stack_size=2)
 
 
 def test_a_conf_can_be_made_to_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    create = conf_specs.create_environment
-    monkeypatch.setattr(conf_specs, "create_environment", lambda **kwargs: made.append(1) or create(**kwargs))
+    made: list[Environment] = []
+
+    def create(**kwargs: Any) -> Environment:
+        made.append(create_environment(**kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(conf_specs, "create_environment", create)
     conf = tmp_path / "conf.py"
     conf.write_text(
         HEAD
