@@ -18,13 +18,7 @@ from rein.ops.ensembles import (
     predictive_entropy,
     soft_vote,
 )
-from rein.ops.entropy import (
-    categorical_entropy,
-    continuous_target_entropy,
-    discrete_target_entropy,
-    gaussian_entropy,
-    soft_maximum,
-)
+from rein.ops.entropy import continuous_target_entropy, discrete_target_entropy
 from rein.ops.gaussians import residual_gaussian_kl, standard_normal_kl
 from rein.ops.importance import (
     approximate_kl,
@@ -69,16 +63,11 @@ from rein.ops.particles import (
 )
 from rein.ops.plan_particles import actions_by_step, mean_over_particles, spread_over_particles
 from rein.ops.plans import advance_plans, best_plans, comparable_cost, normal_plans, uniform_plans
-from rein.ops.polyak import copy_tensors, soft_update
+from rein.ops.polyak import soft_update
 from rein.ops.puct import min_max_normalize, puct_exploration_weight, puct_score
-from rein.ops.quantile import (
-    conditional_value_at_risk,
-    quantile_mean,
-    quantile_midpoints,
-    quantile_variance,
-)
+from rein.ops.quantile import quantile_midpoints
 from rein.ops.replicas import pessimistic, weighted_sum
-from rein.ops.returns import discounted_return, generalized_advantage, lambda_return, n_step_return
+from rein.ops.returns import lambda_return, n_step_return
 from rein.ops.scan import append_dims, reverse_scan
 from rein.ops.search import (
     calculate_exploration_policy,
@@ -90,14 +79,7 @@ from rein.ops.search import (
     sharpen,
 )
 from rein.ops.shift import delay, shift
-from rein.ops.td import (
-    VTraceOutput,
-    clipped_double_q_target,
-    double_q_target,
-    retrace_target,
-    td_target,
-    vtrace,
-)
+from rein.ops.td import VTraceOutput, vtrace
 from rein.ops.trajectories import (
     trajectory_advantage,
     trajectory_discounted_return,
@@ -118,26 +100,20 @@ __all__ = [
     "calculate_exploration_policy",
     "calculate_kl_exploration_policy",
     "calibration_bins",
-    "categorical_entropy",
     "categorical_kl",
     "clip_by_global_norm_",
     "clip_by_norm_",
     "clip_by_value_",
-    "clipped_double_q_target",
     "clipped_exp",
     "clipped_ratio",
     "clipped_surrogate",
     "code_perplexity",
     "comparable_cost",
-    "conditional_value_at_risk",
     "continuous_target_entropy",
-    "copy_tensors",
     "delay",
     "disagreement",
-    "discounted_return",
     "discrete_target_entropy",
     "donsker_varadhan",
-    "double_q_target",
     "effective_sample_size",
     "element_wise_huber_loss",
     "element_wise_squared_loss",
@@ -147,9 +123,7 @@ __all__ = [
     "expectile_loss",
     "explained_variance",
     "fisher_critic_loss",
-    "gaussian_entropy",
     "gaussian_mutual_information",
-    "generalized_advantage",
     "gfsf_direction",
     "global_norm",
     "halving_visits",
@@ -181,21 +155,17 @@ __all__ = [
     "puct_exploration_weight",
     "puct_score",
     "quantile_huber_loss",
-    "quantile_mean",
     "quantile_midpoints",
-    "quantile_variance",
     "rbf_kernel",
     "rbf_kernel_and_gradient",
     "rbf_kernel_gradients",
     "residual_gaussian_kl",
-    "retrace_target",
     "reverse_scan",
     "self_normalized_weights",
     "sequence_priority",
     "sharpen",
     "shift",
     "smoothed_score",
-    "soft_maximum",
     "soft_update",
     "soft_vote",
     "solve_block_jacobian",
@@ -206,7 +176,6 @@ __all__ = [
     "standardize",
     "straight_through",
     "svgd_direction",
-    "td_target",
     "trajectory_advantage",
     "trajectory_discounted_return",
     "trajectory_lambda_return",

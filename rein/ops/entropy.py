@@ -1,40 +1,10 @@
-"""Entropies in closed form, in nats, and the targets that are commonly set for them."""
+"""Entropies, in nats, that are commonly set as targets."""
 
 from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
-
-_HALF_LOG_2_PI_E = 0.5 * math.log(2.0 * math.pi * math.e)
-
-
-def categorical_entropy(logits: Tensor) -> Tensor:
-    """Gives the entropy of categorical distributions; outcomes with logit -inf count as impossible.
-
-    Args:
-        logits: [..., N], unnormalized log probabilities.
-
-    Returns:
-        [...] entropies.
-    """
-    log_prob = logits.log_softmax(dim=-1)
-    # Masked outcomes give 0 * -inf, and the gradient through the mask must stay finite too.
-    possible = log_prob.masked_fill(log_prob == -math.inf, 0.0)
-    return -(log_prob.exp() * possible).sum(dim=-1)
-
-
-def gaussian_entropy(log_std: Tensor) -> Tensor:
-    """Gives the entropy of a diagonal Gaussian.
-
-    Args:
-        log_std: [..., D].
-
-    Returns:
-        [...] entropies.
-    """
-    return (log_std + _HALF_LOG_2_PI_E).sum(dim=-1)
 
 
 def continuous_target_entropy(minimum: Tensor, maximum: Tensor, min_prob: float = 0.1) -> Tensor:
@@ -68,19 +38,3 @@ def discrete_target_entropy(num_values: int, min_prob: float = 0.1) -> float:
     if num_values == 1:
         return 0.0
     return -(1 - min_prob) * math.log(1 - min_prob) - min_prob * math.log(min_prob / (num_values - 1))
-
-
-def soft_maximum(value: Tensor, temperature: Tensor | float, dim: int = -1) -> Tensor:
-    """Gives the entropy-regularized maximum `temperature * log sum exp(value / temperature)`.
-
-    Haarnoja et al. (2017), "Reinforcement Learning with Deep Energy-Based Policies", eq. 4.
-
-    Args:
-        value: [..., N].
-        temperature: positive; near 0 this is the maximum.
-        dim: the dimension of the alternatives.
-
-    Returns:
-        [...] soft maxima.
-    """
-    return temperature * torch.logsumexp(value / temperature, dim=dim)

@@ -19,24 +19,6 @@ from rein.ops.scan import append_dims, reverse_scan
 
 
 @torch.no_grad()
-def discounted_return(reward: Tensor, discount: Tensor, next_value: Tensor, cut: Tensor | None = None) -> Tensor:
-    """Sums discounted rewards to the end of each episode or of the segment, then bootstraps.
-
-    Sutton & Barto (2018), eq. 3.9, with the value of the last state for what lies beyond the segment.
-
-    Args:
-        reward: [T, B] or [T, B, D], earned by the action at t.
-        discount: [T, B] or [T, B, D], gamma included; 0 where the episode terminated.
-        next_value: [T, B] or [T, B, D], value of the state reached at t + 1.
-        cut: [T, B], True where row t + 1 belongs to another episode.
-
-    Returns:
-        Targets of the broadcast shape; no gradient flows through them.
-    """
-    return lambda_return(reward, discount, next_value, 1.0, cut)
-
-
-@torch.no_grad()
 def lambda_return(
     reward: Tensor,
     discount: Tensor,
@@ -63,39 +45,6 @@ def lambda_return(
     # The share of the target that comes from the next target; the rest comes from the next value.
     trace = lam * continuation(reward, cut)
     return reverse_scan(reward + discount * (1 - trace) * next_value, discount * trace)
-
-
-@torch.no_grad()
-def generalized_advantage(
-    reward: Tensor,
-    discount: Tensor,
-    value: Tensor,
-    next_value: Tensor,
-    lam: float,
-    cut: Tensor | None = None,
-) -> Tensor:
-    """Estimates advantages by exponentially averaged TD errors.
-
-    Schulman et al. (2016), "High-Dimensional Continuous Control Using Generalized Advantage Estimation", eq. 16.
-    The result plus `value` equals `lambda_return`.
-
-    Args:
-        reward: [T, B] or [T, B, D], earned by the action at t.
-        discount: [T, B] or [T, B, D], gamma included; 0 where the episode terminated.
-        value: [T, B] or [T, B, D], value of the state the action was taken in.
-        next_value: [T, B] or [T, B, D], value of the state reached at t + 1.
-        lam: 0 is the one-step TD error, 1 the Monte Carlo return minus `value`.
-        cut: [T, B], True where row t + 1 belongs to another episode.
-
-    Returns:
-        Advantages of the broadcast shape; no gradient flows through them.
-    """
-    check_lambda(lam)
-    reward, discount, value, next_value = broadcast_rows(
-        reward=reward, discount=discount, value=value, next_value=next_value
-    )
-    td_error = reward + discount * next_value - value
-    return reverse_scan(td_error, lam * discount * continuation(reward, cut))
 
 
 @torch.no_grad()

@@ -8,24 +8,6 @@ import torch
 from rein import ops
 
 
-def test_entropies_equal_torch_distributions():
-    torch.manual_seed(0)
-    logits, log_std = torch.randn(4, 5), torch.randn(4, 3)
-    torch.testing.assert_close(
-        ops.categorical_entropy(logits), torch.distributions.Categorical(logits=logits).entropy()
-    )
-    normal = torch.distributions.Normal(torch.zeros(4, 3), log_std.exp())
-    torch.testing.assert_close(ops.gaussian_entropy(log_std), normal.entropy().sum(-1))
-
-
-def test_categorical_entropy_and_its_gradient_survive_masked_actions():
-    logits = torch.tensor([0.0, 0.0, -math.inf], requires_grad=True)
-    entropy = ops.categorical_entropy(logits)
-    assert entropy.item() == pytest.approx(math.log(2))
-    entropy.backward()
-    assert torch.isfinite(logits.grad).all()
-
-
 def test_target_entropies():
     value = ops.continuous_target_entropy(torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 1.0]), 0.1)
     assert value.item() == pytest.approx(math.log(0.2) + math.log(0.1))
@@ -36,12 +18,6 @@ def test_target_entropies():
         ops.continuous_target_entropy(torch.ones(1), torch.ones(1))
     with pytest.raises(ValueError, match="min_prob=1"):
         ops.discrete_target_entropy(3, 1.0)
-
-
-def test_soft_maximum_approaches_maximum():
-    value = torch.tensor([1.0, 2.0])
-    assert ops.soft_maximum(value, 1e-3).item() == pytest.approx(2.0)
-    assert ops.soft_maximum(value, 1.0).item() == pytest.approx(math.log(math.exp(1) + math.exp(2)))
 
 
 def test_importance_ratio_and_surrogate():

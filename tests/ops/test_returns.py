@@ -28,7 +28,7 @@ def test_discounted_return_stops_at_termination_and_bootstraps_at_a_cut():
     cut = torch.tensor([[False], [True], [True], [False]])
     # Row 1 terminates, row 2 runs into a time limit, row 3 ends the segment.
     expected = _column(1 + 0.5 * 2, 2, 3 + 0.5 * 30, 4 + 0.5 * 40)
-    torch.testing.assert_close(ops.discounted_return(reward, discount, next_value, cut), expected)
+    torch.testing.assert_close(ops.lambda_return(reward, discount, next_value, 1.0, cut), expected)
 
 
 def test_trajectory_return_credits_next_reward_to_action_and_ignores_the_step_after_last():
@@ -142,8 +142,6 @@ def test_transition_form_equals_trajectory_form_where_an_action_was_taken(segmen
     valid = step_type[:-1] != StepType.LAST
     by_time_step = ops.trajectory_lambda_return(reward, value, step_type, discount, lam)
     torch.testing.assert_close(ops.lambda_return(*rows, lam, ends)[valid], by_time_step[valid])
-    advantage = ops.generalized_advantage(reward[1:], discount[1:], value[:-1], value[1:], lam, ends)
-    torch.testing.assert_close((advantage + value[:-1])[valid], by_time_step[valid], rtol=1e-5, atol=1e-5)
     two_step = ops.trajectory_n_step_return(reward, value, step_type, discount, 2)
     torch.testing.assert_close(ops.n_step_return(*rows, 2, ends)[valid], two_step[valid])
 
@@ -184,7 +182,6 @@ def test_scan_is_differentiable_but_targets_are_not():
     decay = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(ops.reverse_scan, (increment, decay))
     assert not ops.lambda_return(increment, decay, increment, 0.9).requires_grad
-    assert not ops.generalized_advantage(increment, decay, increment, increment, 0.9).requires_grad
 
 
 def test_per_dimension_discounts_and_replicas_broadcast():
