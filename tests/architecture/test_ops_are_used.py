@@ -21,6 +21,9 @@ AWAITED = {
     "min_max_normalize": "tree search",
     "puct_exploration_weight": "tree search",
     "puct_score": "tree search",
+    "gfsf_direction": "particle methods",
+    "rbf_kernel": "particle methods",
+    "svgd_direction": "particle methods",
     "gaussian_mutual_information": "the exact value that estimators are tested against",
 }
 
