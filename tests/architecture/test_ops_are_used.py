@@ -20,6 +20,7 @@ AWAITED = {
     "trajectory_n_step_return": "targets of searched values",
     "min_max_normalize": "tree search",
     "puct_exploration_weight": "tree search",
+    "integer_bins": "tree search",
     "puct_score": "tree search",
     "gfsf_direction": "particle methods",
     "rbf_kernel": "particle methods",
