@@ -9,8 +9,8 @@ q = min_i Q'_i(s, a), the losses of a step are
     policy   L_pi = -min(exp((q - V(s)) / temperature), max_exp_advantage) log pi(a|s)       (eq. 7)
 
 Towards expectile 1, V is the value of the best action that the data holds. Losses are added without weights; targets,
-V in L_Q and the weight in L_pi have no gradient. L_V and L_pi stand at every step, L_Q at all but the last of a
-sequence, and none at LAST steps.
+V in L_Q and the weight in L_pi have no gradient. L_V and L_pi stand at every step of a sequence, L_Q at all but the
+last, and none at LAST steps; with `one_transition` all three stand at the first of two steps only.
 
 For a vector reward V has as many dimensions, each with losses of its own that are averaged; where the weight of a
 dimension is negative, the highest replica and the lower expectile are taken. The policy compares weighted sums.
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.offline.policies import check_continuous, check_length, require_two_steps
 from rein.config import configurable
@@ -30,6 +31,7 @@ from rein.distributions import compute_log_probability, epsilon_greedy_sample, s
 from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, ValueNetwork
 from rein.ops import exp_advantage_weight, expectile_loss, pessimistic, sequence_priority, weighted_sum
@@ -99,7 +101,7 @@ class IqlLossInfo(NamedTuple):
 
 
 @configurable
-class IqlAlgorithm(OffPolicyAlgorithm):
+class IqlAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     """Implicit Q-learning, for continuous actions."""
 
     is_compilable = True
@@ -130,6 +132,7 @@ class IqlAlgorithm(OffPolicyAlgorithm):
         checkpoint: str | None = None,
         debug_summaries: bool = False,
         name: str = "IqlAlgorithm",
+        one_transition: bool = False,
     ) -> None:
         """Makes the algorithm.
 
@@ -160,6 +163,7 @@ class IqlAlgorithm(OffPolicyAlgorithm):
             checkpoint: ``"prefix@path"`` to load the parameters from.
             debug_summaries: write more summaries.
             name: name in summaries.
+            one_transition: learn from the first step of sequences of two only, as the paper does: half the cost.
         """
         check_continuous(action_spec, name)
         check_length(config, name)
@@ -188,6 +192,8 @@ class IqlAlgorithm(OffPolicyAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
+        check_one_transition(one_transition, config, self._train_state_spec, name)
+        self._one_transition = one_transition
         self._actor_network, self._critic_networks, self._v_network = actor, critics, value
         self._target_critic_networks = critics.copy()
         self._target_updater = TargetUpdater(
@@ -236,26 +242,44 @@ class IqlAlgorithm(OffPolicyAlgorithm):
 
     # Learning.
 
-    def train_step(self, inputs: TimeStep, state: IqlState, rollout_info: IqlInfo) -> AlgStep:
-        """Values of the recorded action, and the losses of V and of the policy, at steps [B, ...]."""
-        action = rollout_info.action
-        pair = (inputs.observation, action)
-        distribution, actor_state = self._actor_network(inputs.observation, state.action.actor_network)
-        critics, critics_state = self._q(self._critic_networks, pair, state.critic.critics)
-        value, value_state = self._v_network(inputs.observation, state.value)
+    def learn(self, steps: Steps, inputs: TimeStep, state: IqlState, rollout_info: IqlInfo) -> AlgStep:
+        """Values of the recorded actions, and the losses of V and of the policy."""
+        pair = (inputs.observation, rollout_info.action)
+        observation, action = steps.take(pair, steps.policy)
+        distribution, actor_state = self._actor_network(observation, state.action.actor_network)
+        value, value_state = self._v_network(observation, state.value)
         with torch.no_grad():
-            target_critics, target_state = self._q(self._target_critic_networks, pair, state.critic.target_critics)
+            target_critics, target_state = self._q(
+                self._target_critic_networks, (observation, action), state.critic.target_critics
+            )
             q = pessimistic(target_critics, self._weights())
+        critics, critics_state = self._q(
+            self._critic_networks, steps.take(pair, steps.before_last), state.critic.critics
+        )
+        actor = self._actor_loss(distribution, action, q - value)
+        reward, step_type, discount = steps.turn((inputs.reward, inputs.step_type, inputs.discount))
         info = IqlInfo(
-            reward=inputs.reward,
-            step_type=inputs.step_type,
-            discount=inputs.discount,
-            action_distribution=distribution,
-            actor=self._actor_loss(distribution, action, q - value),
-            critic=IqlCriticInfo(critics, value.detach(), self._value_loss(q, value)),
+            reward=reward,
+            step_type=step_type,
+            discount=discount,
+            action_distribution=steps.put(distribution, steps.policy),
+            actor=steps.put(actor, steps.policy),
+            critic=IqlCriticInfo(
+                steps.put(critics, steps.before_last),
+                self._next_values(steps, inputs.observation, value.detach()),
+                steps.put(self._value_loss(q, value), steps.policy),
+            ),
         )
         new_state = IqlState(IqlActionState(actor_state), IqlCriticState(critics_state, target_state), value_state)
         return AlgStep(output=action, state=new_state, info=info)
+
+    def _next_values(self, steps: Steps, observation: Nest, value: Tensor) -> Tensor:
+        """V(s) to bootstrap from, wherever there is a step before: `value` of the policy's steps, if they are there."""
+        if steps.cover(steps.policy, steps.after_first):
+            return steps.put(value, steps.policy)
+        with torch.no_grad():
+            following, _ = self._v_network(steps.take(observation, steps.after_first))
+        return steps.put(following, steps.after_first)
 
     def _value_loss(self, q: Tensor, value: Tensor) -> Tensor:
         """Equation 5, [B]."""
@@ -279,11 +303,12 @@ class IqlAlgorithm(OffPolicyAlgorithm):
         critic = self._critic_loss(info)
         value = info.critic.value
         priority = sequence_priority(critic + value, info.step_type) if self._calculate_priority else ()
-        return LossInfo(
+        loss = LossInfo(
             loss=info.actor.loss + critic + value,
             priority=priority,
             extra=IqlLossInfo(info.actor.extra, critic, value),
         )
+        return of_first_steps(loss, info.step_type) if self._one_transition else loss
 
     def _critic_loss(self, info: IqlInfo) -> Tensor:
         """Equation 6 of all critics together, [T, B]; zero at the last step."""
@@ -292,7 +317,14 @@ class IqlAlgorithm(OffPolicyAlgorithm):
         return torch.stack(losses).sum(0)
 
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
-        """Moves the target critics."""
+        """Moves the target critics; losses that normalize their targets take these in."""
+        for loss in self._critic_losses:
+            if getattr(loss, "normalizes_target", False):
+                if nest.is_empty(info):
+                    raise ValueError(
+                        "compiled updates do not tell their targets: leave out normalize_target, or compile"
+                    )
+                loss.take_targets(info, info.critic.target_value)  # type: ignore[operator]
         self._target_updater()
 
     def _q(self, networks: Network, inputs: Nest, state: Nest) -> tuple[Tensor, Nest]:

@@ -41,6 +41,7 @@ config(
     actor_optimizer=Adam(lr=learning_rate),
     critic_optimizer=Adam(lr=learning_rate),
     value_optimizer=Adam(lr=learning_rate),
+    one_transition=True,
 )
 config("OneStepTDLoss", gamma=0.99)
 config("TrainerConfig", algorithm_ctor=IqlAlgorithm, mini_batch_length=2, num_iterations=500)

@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from rein import nest
+from rein.algorithms.losses import TDLoss
 from rein.algorithms.offline.iql import IqlAlgorithm, IqlCriticInfo, IqlInfo, IqlState
 from rein.data_structures import TimeStep
+from rein.distributions import stack_distributions
 from rein.framework import TrainerConfig
 from rein.networks import (
     ActorDistributionRNNNetwork,
@@ -176,6 +179,17 @@ def test_the_value_tends_to_the_expectile_of_uniform_values(
     assert algorithm._v_network.number.item() == pytest.approx(expected, abs=0.02)
 
 
+def test_targets_that_are_normalized_are_taken_in_after_the_update(one_weight: Any, sequence: Any, update: Any) -> None:
+    algorithm = make(one_weight, critic_loss_ctor=partial(TDLoss, td_lambda=0.0, normalize_target=True))
+    steps = sequence([[[1.0], [2.0]]], reward=[[0.0, 3.0]])
+    update(algorithm, steps, IqlInfo(action=torch.full((1, 2, 1), 0.7)))
+    state = algorithm._critic_losses[0].get_extra_state()
+    assert state is not None
+    assert state["target_normalizer"]
+    with pytest.raises(ValueError, match="leave out normalize_target"):
+        algorithm.after_update((), ())
+
+
 def test_last_steps_do_not_count(one_weight: Any, sequence: Any, update: Any) -> None:
     def train(absurd: float) -> Any:
         algorithm = make(
@@ -198,6 +212,43 @@ def test_the_priority_is_the_root_of_the_mean_of_critic_and_value_losses(
     _, loss = losses(algorithm, steps, IqlInfo(action=torch.full((1, 3, 1), 0.7)))
     sums = (loss.extra.critic + loss.extra.value)[:2]
     torch.testing.assert_close(loss.priority, sums.mean(0).sqrt())
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_sequences_at_once_are_learnt_from_like_steps_by_themselves(length: int) -> None:
+    torch.manual_seed(0)
+    algorithm = IqlAlgorithm(OBSERVATION, ACTION, calculate_priority=True)
+    ones = torch.ones(3, length)
+    steps = TimeStep(
+        step_type=torch.randint(0, 3, (3, length)).int(),
+        reward=torch.randn(3, length),
+        discount=ones,
+        observation=torch.randn(3, length, 1),
+    )
+    rollout_info = IqlInfo(action=torch.rand(3, length, 1))
+    at_once = algorithm.calc_loss(algorithm.train_sequences(steps, (), rollout_info))
+    rows = [
+        algorithm.train_step(
+            nest.index_nest(steps, (slice(None), t)), IqlState(), IqlInfo(action=rollout_info.action[:, t])
+        ).info
+        for t in range(length)
+    ]
+    one_by_one = algorithm.calc_loss(stack_distributions(rows))
+    torch.testing.assert_close(at_once.loss, one_by_one.loss)
+    torch.testing.assert_close(at_once.priority, one_by_one.priority)
+
+
+def test_one_transition_has_the_losses_of_the_first_step_only(one_weight: Any, sequence: Any) -> None:
+    steps = sequence(
+        [[[1.0], [2.0]], [[1.0], [3.0]]], reward=[[9.0, 0.5], [0.0, 1.0]], step_type=[[FIRST, MID], [LAST, FIRST]]
+    )
+    info = IqlInfo(action=torch.tensor([[[0.5], [-0.5]], [[0.1], [0.2]]]))
+    both, first = make(one_weight), make(one_weight, one_transition=True)
+    whole = both.calc_loss(both.train_sequences(steps, (), info))
+    half = first.calc_loss(first.train_sequences(steps, (), info))
+    torch.testing.assert_close(half.loss, torch.stack([whole.loss[0, 0], torch.zeros(())]))
+    with pytest.raises(ValueError, match="one_transition needs mini_batch_length=2"):
+        make(one_weight, one_transition=True, config=TrainerConfig("", mini_batch_length=3))
 
 
 def test_a_vector_reward_has_a_value_for_each_dimension(losses: Any) -> None:
