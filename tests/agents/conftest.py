@@ -12,6 +12,13 @@ import torch
 from rein.agents import Agent
 from rein.algorithms.exploration import DIAYNAlgorithm, ICMAlgorithm, RandomCategoricalGoalGenerator, RNDAlgorithm
 from rein.algorithms.losses import PPOLoss
+from rein.algorithms.model_based import (
+    CEMPlanAlgorithm,
+    DeterministicDynamicsAlgorithm,
+    LatentMbrlAlgorithm,
+    LearnedRewardFunction,
+    MbrlAlgorithm,
+)
 from rein.algorithms.off_policy import ddpg, dqn, sac, td3
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
 from rein.algorithms.on_policy.ppg import PPGAlgorithm, PPGAuxOptions
@@ -115,6 +122,8 @@ DDPG_NETS = {
     "critic_network_ctor": partial(CriticNetwork, **OBSERVED),
 }
 
+CEM = partial(CEMPlanAlgorithm, population_size=4, planning_horizon=2, elite_size=2, max_iter_num=1)
+
 # Name -> (constructor of the algorithm, its actions, settings).
 ALGORITHMS: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
     "a2c": (partial(ActorCriticAlgorithm, **AC_NETS), "discrete", ROLLOUT),
@@ -145,6 +154,17 @@ ALGORITHMS: dict[str, tuple[Callable[..., Any], str, dict[str, Any]]] = {
     "dqn": (partial(dqn.DqnAlgorithm, q_network_cls=SAC_NETS["q_network_cls"]), "discrete", REPLAY),
     "ddpg": (partial(ddpg.DdpgAlgorithm, **DDPG_NETS), "continuous", REPLAY),
     "td3": (partial(td3.Td3Algorithm, **DDPG_NETS), "continuous", REPLAY),
+    "mbrl": (
+        partial(
+            MbrlAlgorithm,
+            reward_module=partial(LearnedRewardFunction, hidden_size=8),
+            planner_module_ctor=CEM,
+            dynamics_module_ctor=partial(DeterministicDynamicsAlgorithm, hidden_size=8),
+        ),
+        "continuous",
+        REPLAY,
+    ),
+    "latent_mbrl": (partial(LatentMbrlAlgorithm, planner_module_ctor=CEM), "continuous", REPLAY),
 }
 
 

@@ -26,6 +26,8 @@ ALGORITHMS = [
     "dqn",
     "ddpg",
     "td3",
+    "mbrl",
+    "latent_mbrl",
 ]
 PARTS = [
     "nothing",
@@ -45,7 +47,7 @@ PARTS = [
     "much",
 ]
 ENTROPY_TARGETS = ["entropy_target", "nested_entropy_target", "total_entropy_target", "sgd_entropy_target"]
-OFF_POLICY = ["sac_continuous", "sac_one_transition", "sac_discrete", "dqn", "ddpg", "td3"]
+OFF_POLICY = ["sac_continuous", "sac_one_transition", "sac_discrete", "dqn", "ddpg", "td3", "mbrl"]
 
 # (algorithm, part) -> what the message says.
 ILLEGAL = {
@@ -57,6 +59,11 @@ ILLEGAL = {
     },
     **{("ppg", part): "learns from a scalar reward" for part in ("lagrangian", "lagrangian_pred")},
 }
+ILLEGAL.update({("mbrl", part): "models how a single tensor changes" for part in ("goals", "diayn", "much")})
+# Whatever else there is, it needs the learner that it plans with.
+ILLEGAL.update({("latent_mbrl", part): "PredictiveRepresentationLearner" for part in PARTS if part != "predictive"})
+# Goals come first: they make a nest of the latent.
+ILLEGAL.update({("latent_mbrl", part): "models how a single tensor changes" for part in ("goals", "diayn", "much")})
 # Its dynamics would need a network for mixed actions, which has nothing to do with the pair.
 LEFT_OUT = {("a2c_recurrent", "predictive"), ("ppo_recurrent", "predictive")}
 LEGAL = [(a, p) for a in ALGORITHMS for p in PARTS if (a, p) not in ILLEGAL and (a, p) not in LEFT_OUT]
@@ -74,7 +81,7 @@ def test_legal_pairs_are_built_and_trained(build: Build, algorithm: str, part: s
     # Recurrent weights learn from sequences of two steps only if they begin with a stored state.
     agent = build(algorithm, part, use_rollout_state=part == "recurrent_encoding" or algorithm == "ppo_recurrent")
     before = {name: p.detach().clone() for name, p in agent.named_parameters()}
-    trained = [agent.train_iter() for _ in range(4 if algorithm in OFF_POLICY else 2)]
+    trained = [agent.train_iter() for _ in range(4 if algorithm in (*OFF_POLICY, "latent_mbrl") else 2)]
     assert sum(trained) > 0
     handled = Counter(p for o in agent.optimizers() for g in o.param_groups for p in g["params"])
     assert all(number == 1 for number in handled.values())

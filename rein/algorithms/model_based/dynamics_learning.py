@@ -314,18 +314,18 @@ def _losses(loss: Tensor, time_step: TimeStep) -> DynamicsInfo:
     return DynamicsInfo(loss=LossInfo(loss=loss, extra={"forward_loss": loss}))
 
 
-def _encode(action: Tensor, spec: BoundedTensorSpec) -> Tensor:
+def _encode(action: Tensor, spec: TensorSpec) -> Tensor:
     """The action [..., A], or the one-hot code of a discrete one."""
-    if not spec.is_discrete:
+    if not isinstance(spec, BoundedTensorSpec) or not spec.is_discrete:
         return action
     return F.one_hot(action.long() - int(spec.minimum), spec.num_values).float()
 
 
-def _encoded_action_spec(spec: BoundedTensorSpec, name: str) -> TensorSpec:
+def _encoded_action_spec(spec: TensorSpec, name: str) -> TensorSpec:
     if not spec.is_discrete:
         return spec
-    if spec.ndim != 0:
-        raise ValueError(f"{name}: action_spec is {spec}: several discrete actions in one are not supported; give one")
+    if not isinstance(spec, BoundedTensorSpec) or spec.ndim != 0:
+        raise ValueError(f"{name}: action_spec is {spec}: a discrete action must be a single number with bounds")
     return TensorSpec((spec.num_values,))
 
 

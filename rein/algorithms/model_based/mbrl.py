@@ -276,8 +276,11 @@ class MbrlAlgorithm(OffPolicyAlgorithm):
         dynamics = (dynamics_module_ctor or DeterministicDynamicsAlgorithm)(
             feature_spec=feature_spec, action_spec=action_spec
         )
-        is_made = isinstance(reward_module, RewardEstimationAlgorithm)
-        reward = reward_module if is_made else reward_module(feature_spec, action_spec)
+        reward = (
+            reward_module
+            if isinstance(reward_module, RewardEstimationAlgorithm)
+            else reward_module(feature_spec, action_spec)
+        )
         _check_reward(reward, feature_spec, action_spec, dynamics.num_replicas, name)
         return dynamics, reward
 

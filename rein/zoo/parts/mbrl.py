@@ -51,6 +51,6 @@ config(
     mini_batch_size=256,
     num_updates_per_train_iter=2,
     num_evals=2,
-    num_eval_episodes=4,
-    num_eval_environments=4,
+    num_eval_episodes=10,
+    num_eval_environments=10,
 )

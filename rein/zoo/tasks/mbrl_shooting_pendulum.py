@@ -10,8 +10,8 @@ ENTRY = {
     "reference": "-130 to -150 is the best there is",
 }
 
-pre_config({"reward": "pendulum", "population": 1000})
+pre_config({"reward": "pendulum", "population": 500})
 import_config("bases/mbrl_shooting.py")
 
-config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
-config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=5_000, num_updates_per_train_iter=4)
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
+config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)

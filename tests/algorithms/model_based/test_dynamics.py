@@ -235,7 +235,7 @@ def test_the_deterministic_model_learns_a_simple_world() -> None:
         ({"feature_spec": [FEATURE, FEATURE]}, "feature_spec is .* a single tensor"),
         ({"feature_spec": TensorSpec((2,), torch.int64)}, "only real numbers change"),
         ({"action_spec": {"a": ACTION}}, "action_spec is .* a single tensor"),
-        ({"action_spec": BoundedTensorSpec((2,), torch.int64, 0, 3)}, "several discrete actions"),
+        ({"action_spec": BoundedTensorSpec((2,), torch.int64, 0, 3)}, "must be a single number with bounds"),
         ({"dynamics_network_ctor": partial(Doubling, std=1.0)}, "gives a distribution: use StochasticDynamics"),
         (
             {"dynamics_network_ctor": lambda **specs: DynamicsNetwork(specs["input_tensor_spec"], ACTION)},

@@ -163,7 +163,7 @@ def sequences() -> TimeStep:
 
 def pair_loss(algorithm: MbrlAlgorithm, before: Tensor, action: Tensor, after: Tensor) -> float:
     change, _ = algorithm._dynamics_module._network((before[None], action[None]))  # type: ignore[union-attr]
-    return float(0.5 * (before + change[0] - after).square().mean())
+    return (0.5 * (before + change[0] - after).square().mean()).item()
 
 
 def test_sequences_without_stored_states_learn_from_the_pairs_in_them() -> None:
