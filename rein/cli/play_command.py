@@ -1,24 +1,36 @@
-"""Shows what a trained policy does, as a video or in a window.
+"""Shows what a trained policy does, as a video or in a window, or what a planning policy imagines, as a picture.
 
-Without --output or --window the video goes into the directory of the run.
+Without --output or --window the video goes into the directory of the run; so does the picture of --plan, and into the
+report of the run.
 
 Example:
   rein play runs/ppo_cartpole-0-1 --output policy.mp4
   rein play runs/ppo_cartpole-0-1 --output policy.gif --every 2 --scale 2
   rein play runs/ppo_cartpole-0-1 --window --episodes 3
+  rein play runs/mbrl_cem_pendulum-0-1 --plan --output plans.svg
 """
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments
+
+if TYPE_CHECKING:
+    from rein.training.policy import Policy
+    from rein.training.run_directory import RunDirectory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="directory of the run, or of a saved agent")
-    parser.add_argument("--output", metavar="FILE", help="video to write, .mp4 or .gif (default: RUN/videos/...)")
+    parser.add_argument(
+        "--output", metavar="FILE", help="file to write: .mp4 or .gif, with --plan .svg (default: in RUN)"
+    )
     parser.add_argument("--window", action="store_true", help="show it in a window instead")
+    parser.add_argument(
+        "--plan", action="store_true", help="draw imagined trajectories of plans beside the real one of an episode"
+    )
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="episodes (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
     parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
@@ -34,7 +46,11 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError("--window and --output exclude each other: keep one")
     if arguments.episodes < 1:
         raise BadInputError(f"--episodes {arguments.episodes} is impossible: give at least 1")
-    if arguments.output and Path(arguments.output).suffix.lower() not in (".mp4", ".gif"):
+    if arguments.plan and arguments.window:
+        raise BadInputError("--plan and --window exclude each other: plans are drawn into a file")
+    if arguments.plan and arguments.output and Path(arguments.output).suffix.lower() != ".svg":
+        raise BadInputError(f"--output {arguments.output}: the name of a picture of plans must end in .svg")
+    if not arguments.plan and arguments.output and Path(arguments.output).suffix.lower() not in (".mp4", ".gif"):
         raise BadInputError(f"--output {arguments.output}: a video's name must end in .mp4 or .gif")
 
     from rein.cli.training import use_machine
@@ -46,6 +62,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     use_machine(arguments)
     policy = load_policy(directory, arguments.checkpoint)
     data = {"directory": str(directory.path), "checkpoint": policy.checkpoint}
+    if arguments.plan:
+        return _draw_plans(arguments, directory, policy, data)
     if arguments.window:
         result = play_in_window(policy, arguments.episodes, arguments.seed)
         return Outcome({**data, **result.to_json()}, f"mean return {result.mean:.2f}")
@@ -55,3 +73,20 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     )
     data = {**data, "video": str(output), "frames": recording.frames, **recording.result.to_json()}
     return Outcome(data, f"{output}: {recording.frames} frames, mean return {recording.result.mean:.2f}")
+
+
+def _draw_plans(
+    arguments: argparse.Namespace, directory: "RunDirectory", policy: "Policy", data: dict[str, Any]
+) -> Outcome:
+    from rein.training.plan_picture import NoPlansError, draw_plans
+    from rein.training.report import write_report
+
+    output = Path(arguments.output or directory.plans / f"plan-{policy.checkpoint}.svg")
+    try:
+        episode = draw_plans(policy, output, seed=arguments.seed)
+    except NoPlansError as error:
+        raise BadInputError(f"--plan: {error}") from error
+    if directory.report.exists():
+        write_report(directory)
+    data = {**data, "picture": str(output), "plans": len(episode.plans), **episode.result.to_json()}
+    return Outcome(data, f"{output}: {len(episode.plans)} plans, return {episode.result.mean:.2f}")

@@ -60,6 +60,7 @@ $result
 $curves
 $evaluation
 $video
+$plans
 $pictures
 $agent
 <h2>Run</h2>
@@ -89,6 +90,7 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
         curves=_curves(directory, metrics_per_report),
         evaluation=_evaluation(evaluations),
         video=_video(directory),
+        plans=_plans(directory),
         pictures=_pictures(directory),
         agent=_agent(directory),
         facts=_facts(record),
@@ -197,6 +199,14 @@ def _pictures(directory: RunDirectory) -> str:
         for file in files
     ]
     return "<h2>Representation</h2>" + "".join(shown)
+
+
+def _plans(directory: RunDirectory) -> str:
+    pictures = sorted(directory.plans.glob("*.svg"), key=lambda path: path.stat().st_mtime)
+    if not pictures:
+        return ""
+    content = base64.b64encode(pictures[-1].read_bytes()).decode()
+    return f'<h2>Plans</h2><img alt="imagined and real trajectories" src="data:image/svg+xml;base64,{content}">'
 
 
 def _agent(directory: RunDirectory) -> str:

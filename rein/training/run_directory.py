@@ -7,6 +7,7 @@ summaries/        scalars.jsonl and TensorBoard events
 checkpoints/      ckpt-N, newest last
 evaluations.jsonl one line per evaluation
 videos/           recorded episodes
+plans/            pictures of what a planning policy imagines
 report.html       everything above on one page
 """
 
@@ -94,6 +95,11 @@ class RunDirectory:
     def videos(self) -> Path:
         """Recorded episodes."""
         return self.path / "videos"
+
+    @property
+    def plans(self) -> Path:
+        """Pictures of what a planning policy imagines."""
+        return self.path / "plans"
 
     @property
     def pictures(self) -> Path:

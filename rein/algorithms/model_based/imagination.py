@@ -74,7 +74,9 @@ def imagined_costs(
     part = max(1, _ROWS_AT_ONCE // rows_of_plan)
     if part >= plans.shape[1]:
         return _costs(dynamics, reward, observation, plans, particles)
-    return torch.cat([_costs(dynamics, reward, observation, some, particles) for some in torch.split(plans, part, 1)], 1)
+    return torch.cat(
+        [_costs(dynamics, reward, observation, some, particles) for some in torch.split(plans, part, 1)], 1
+    )
 
 
 def _costs(

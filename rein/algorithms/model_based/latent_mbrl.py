@@ -114,6 +114,23 @@ class LatentMbrlAlgorithm(MbrlAlgorithm):
             reward = reward[..., 0]
         return -reward[:, 1:].sum(1).reshape(batch, population)
 
+    @torch.no_grad()
+    def imagine(self, observation: Tensor, plan: Tensor) -> Tensor:
+        """Which observations of the environment are decoded from the latents that a plan leads to.
+
+        Args:
+            observation: [B, d] latent where it begins.
+            plan: [B, H, A].
+
+        Returns:
+            [B, 1, H + 1, ...].
+
+        Raises:
+            ValueError: the learner has no decoder of the observation.
+        """
+        decoded: Tensor = self._learner.predict_multi_step(observation, plan, target_field="observation")
+        return decoded.unsqueeze(1)
+
     @property
     def _learner(self) -> Any:
         if not self._latent_module:

@@ -27,6 +27,8 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 
 CostFunction = Callable[[Tensor, Tensor], Tensor]
 """From observations [B, ...] and plans [B, M, H, A] to costs [B, M]."""
+PlanListener = Callable[[Tensor, Tensor], None]
+"""Told observations [B, ...] and the plans [B, H, A] that were found for them."""
 Bound = float | Sequence[float] | None
 
 _LEAST_VARIANCE = 1e-5
@@ -88,6 +90,7 @@ class PlanAlgorithm(OffPolicyAlgorithm):
         self.register_buffer("_lower_bound", lower, persistent=False)
         self.register_buffer("_upper_bound", upper, persistent=False)
         self._cost_func: CostFunction | None = None
+        self._listener: PlanListener | None = None
 
     @property
     def planning_horizon(self) -> int:
@@ -102,6 +105,10 @@ class PlanAlgorithm(OffPolicyAlgorithm):
         """
         self._cost_func = action_seq_cost_func
 
+    def set_plan_listener(self, listener: PlanListener | None) -> None:
+        """Says who is told of every plan that is acted on, to show it; None is nobody."""
+        self._listener = listener
+
     def predict_plan(
         self, time_step: TimeStep, state: PlannerState, epsilon_greedy: float = 0.0
     ) -> tuple[Tensor, PlannerState]:
@@ -115,7 +122,13 @@ class PlanAlgorithm(OffPolicyAlgorithm):
         Returns:
             The first action of the plan, [B, A], and the state for the next step.
         """
-        return self.find_plan(time_step, state)[:, 0], state
+        return self._plan(time_step, state)[:, 0], state
+
+    def _plan(self, time_step: TimeStep, state: PlannerState) -> Tensor:
+        plan = self.find_plan(time_step, state)
+        if self._listener is not None:
+            self._listener(time_step.observation, plan)
+        return plan
 
     def find_plan(self, time_step: TimeStep, state: PlannerState) -> Tensor:
         """A plan of little cost for each environment, [B, H, A]; see `predict_plan`."""
@@ -267,7 +280,7 @@ class CEMPlanAlgorithm(RandomShootingAlgorithm):
         Returns:
             The first action of the plan, [B, A], and the state for the next step.
         """
-        plan = self.find_plan(time_step, state)
+        plan = self._plan(time_step, state)
         return plan[:, 0], PlannerState(plan)
 
     @torch.no_grad()
