@@ -144,6 +144,7 @@ class BoundLater(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self._apply_schedules()
+        self._lay_out_gradients()
         self._clip_gradients()
         self._torch_step()
         return loss
@@ -154,6 +155,7 @@ class BoundLater(Optimizer):
             self.step()
             return
         self._apply_schedules()
+        self._lay_out_gradients()
         self._clip_gradients()
         self._torch_step()
 
@@ -175,6 +177,20 @@ class BoundLater(Optimizer):
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
             if schedule is not None:
                 group["lr"] = schedule()
+
+    def _lay_out_gradients(self) -> None:
+        """Gives gradients the strides of their parameters, which fused kernels take for granted.
+
+        Automatic differentiation does so by itself; gradients that were put there, from a compiled graph or another
+        machine, may differ for weights whose channels are the last dimension in memory.
+        """
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                gradient = parameter.grad
+                if gradient is None or (gradient.is_contiguous() and parameter.is_contiguous()):
+                    continue
+                if gradient.stride() != parameter.stride():
+                    parameter.grad = torch.empty_like(parameter).copy_(gradient)
 
     def _clip_gradients(self) -> None:
         limit = self.gradient_clipping

@@ -16,18 +16,29 @@ import numpy as np
 import pytest
 import torch
 
+from rein.agents import Agent
 from rein.algorithms.losses import PPOLoss
-from rein.algorithms.on_policy import ActorCriticAlgorithm, PPGAlgorithm, PPOAlgorithm, TracAlgorithm
+from rein.algorithms.on_policy import (
+    ActorCriticAlgorithm,
+    MerlinAlgorithm,
+    PPGAlgorithm,
+    PPOAlgorithm,
+    TracAlgorithm,
+)
+from rein.algorithms.on_policy.merlin_codecs import merlin_decoder, merlin_encoder
 from rein.algorithms.on_policy.ppg import PPGAuxOptions
+from rein.algorithms.representation import AutoEncoder, ReconstructionLearner, VariationalAutoEncoder, Vqvae
 from rein.config import config, fresh_configs
 from rein.data_structures import AlgStep, LossInfo, TimeStep
-from rein.framework import OffPolicyAlgorithm, RLAlgorithm, TrainerConfig
+from rein.framework import Algorithm, OffPolicyAlgorithm, RLAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, ValueRNNNetwork
+from rein.networks.layers import identity
 from rein.optimizers import Adam
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.schedules import LinearScheduler
 from rein.runtime.writers import read_scalars
+from rein.specs import TensorSpec
 from rein.training import RunDirectory, Trainer
 from rein.transforms import ObservationNormalizer, RewardNormalizer
 
@@ -125,6 +136,26 @@ def trac() -> Callable[..., RLAlgorithm]:
     return partial(TracAlgorithm, ac_algorithm_cls=partial(ActorCriticAlgorithm, optimizer=Adam(lr=1e-1)))
 
 
+def merlin() -> Callable[..., RLAlgorithm]:
+    small = dict(latent_dim=4, lstm_size=(4,), memory_size=6)
+    return partial(MerlinAlgorithm, encoders=merlin_encoder, decoders=merlin_decoder, optimizer=adam(), **small)
+
+
+def vae(spec: TensorSpec) -> Algorithm:
+    decoder = partial(EncodingNetwork, last_layer_size=spec.numel, last_activation=identity)
+    return AutoEncoder(VariationalAutoEncoder(2, spec, target_kld_per_dim=0.1), decoder)
+
+
+def vq_vae(spec: TensorSpec) -> Algorithm:
+    layer = partial(EncodingNetwork, last_activation=identity)
+    return Vqvae(spec, 4, 2, partial(layer, last_layer_size=2), partial(layer, last_layer_size=spec.numel))
+
+
+def with_codes(codec: Callable[[TensorSpec], Algorithm]) -> Callable[..., RLAlgorithm]:
+    learner = partial(ReconstructionLearner, codec_ctor=codec)
+    return partial(Agent, representation_learner_cls=learner, optimizer=adam())
+
+
 NORMALIZED: Settings = dict(data_transformer_ctor=[ObservationNormalizer, RewardNormalizer])
 CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
     "ppo": (ppo, FRESH),
@@ -136,6 +167,9 @@ CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
     "a2c_normalized": (lambda: partial(ActorCriticAlgorithm, optimizer=adam()), dict(unroll_length=5, **NORMALIZED)),
     "ppg_with_waiting_data": (ppg, FRESH),
     "trac": (trac, dict(unroll_length=5)),
+    "merlin": (merlin, dict(unroll_length=5)),
+    "vae": (partial(with_codes, vae), dict(unroll_length=5)),
+    "vq_vae": (partial(with_codes, vq_vae), dict(unroll_length=5)),
     "replay": (lambda: QLearning, REPLAY),
     "replay_normalized": (lambda: QLearning, {**REPLAY, **NORMALIZED}),
     "replay_prioritized": (lambda: QLearning, {**REPLAY, "priority_replay": True}),

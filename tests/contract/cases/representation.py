@@ -3,7 +3,9 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from gymnasium.spaces import Box
 
 from rein.agents import Agent
 from rein.algorithms.off_policy import SacAlgorithm
@@ -22,7 +24,7 @@ from rein.framework import Algorithm
 from rein.networks import EncodingNetwork, MoNetUNet, NestConcat, SpatialBroadcastDecodingNetwork
 from rein.networks.layers import Flatten, identity
 from rein.specs import BoundedTensorSpec, TensorSpec
-from tests.contract.world import REPLAY, ROLLOUT, Case, Part, adam
+from tests.contract.world import REPLAY, ROLLOUT, Case, Part, Tiny, adam
 
 VECTOR = TensorSpec((3,))
 LAYERS = partial(EncodingNetwork, fc_layer_params=(8,), last_activation=identity)
@@ -73,17 +75,24 @@ def vq_vae(spec: TensorSpec = VECTOR, **arguments: Any) -> Vqvae:
     )
 
 
-def monet() -> MoNetAlgorithm:
-    algorithm = MoNetAlgorithm(
+IMAGE = TensorSpec((3, 8, 8))
+
+
+def monet(spec: TensorSpec = IMAGE) -> MoNetAlgorithm:
+    return MoNetAlgorithm(
         3,
         4,
-        TensorSpec((3, 8, 8)),
+        spec,
         partial(MoNetUNet, filters=(4, 4), nonskip_fc_layers=(8,)),
         partial(EncodingNetwork, conv_layer_params=((4, 3, 2),)),
         partial(SpatialBroadcastDecodingNetwork, conv_layer_params=((4, 3, 1), (4, 3, 1))),
         beta=0.1,
         gamma=0.1,
     )
+
+
+def monet_alone() -> MoNetAlgorithm:
+    algorithm = monet()
     algorithm.add_optimizer(adam(), list(algorithm.children()))
     return algorithm
 
@@ -107,9 +116,18 @@ PARTS = {
     "vae": Part(lambda: vae(optimizer=adam()), losses),
     "conditional_vae": Part(conditional_vae, conditional_losses),
     "discrete_vae": Part(discrete_vae, conditional_losses),
-    "monet": Part(monet, image_losses),
+    "monet": Part(monet_alone, image_losses),
     "vq_vae": Part(lambda: vq_vae(optimizer=adam()), losses),
 }
+
+
+class Images(Tiny):
+    """Random images."""
+
+    observation_space = Box(0, 1, tuple(IMAGE.shape), np.float32)
+
+    def _observation(self) -> Any:
+        return self.np_random.random(IMAGE.shape, np.float32)
 
 
 def agent(rl: Any, codec: Any, **arguments: Any) -> dict[str, Any]:
@@ -123,4 +141,5 @@ CASES = {
     "agent_vq_vae_sac": Case(
         Agent, "discrete", REPLAY, partial(agent, SacAlgorithm, vq_vae, is_trained_by_others=True)
     ),
+    "agent_monet_sac": Case(Agent, "discrete", REPLAY, partial(agent, SacAlgorithm, monet), world=Images),
 }
