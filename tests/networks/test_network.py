@@ -28,6 +28,7 @@ from rein.networks import (
 )
 from rein.networks.input_check import InputCheck
 from rein.specs import BoundedTensorSpec, TensorSpec
+from tests import tolerances
 
 VECTOR = TensorSpec((3,))
 
@@ -274,7 +275,7 @@ def test_random_resets_equal_separate_sequences(data):
         starts = sorted({0, *is_first[b].nonzero().flatten().tolist()})
         for begin, end in itertools.pairwise([*starts, time]):
             alone, _ = network.unroll(x[b : b + 1, begin:end])
-            torch.testing.assert_close(got[b : b + 1, begin:end], alone, atol=1e-6, rtol=1e-5)
+            tolerances.assert_close(got[b : b + 1, begin:end], alone, **tolerances.sums_of(network, steps=time))
 
 
 spec_leaves = st.builds(

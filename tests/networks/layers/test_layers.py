@@ -29,6 +29,7 @@ from rein.networks.layers import (
     torch_linear_init,
     variance_scaling_init,
 )
+from tests import tolerances
 
 
 def test_fc_by_hand():
@@ -124,14 +125,14 @@ def test_parallel_layer_equals_separate_ones(name, shared, training):
     x = torch.randn(4, *shape).expand(3, 4, *shape) if shared else torch.randn(3, 4, *shape)
     got = parallel(x)
     expected = torch.stack([layer(x[i]) for i, layer in enumerate(plain)])
-    torch.testing.assert_close(got, expected, atol=2e-6, rtol=1e-5)
+    tolerances.assert_close(got, expected, **tolerances.sums_of(plain[0]))
     assert sum(p.numel() for p in parallel.parameters()) == 3 * sum(p.numel() for p in plain[0].parameters())
     if training and name.endswith("bn"):  # running statistics moved alike
         again = parallel.eval()(x)
         torch.testing.assert_close(again, torch.stack([p.eval()(x[i]) for i, p in enumerate(plain)]))
     if name in ("fc", "conv"):
         with torch.no_grad():
-            torch.testing.assert_close(parallel(x), expected, atol=2e-6, rtol=1e-5)
+            tolerances.assert_close(parallel(x), expected, **tolerances.sums_of(plain[0]))
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -150,7 +151,7 @@ def test_further_leading_dimensions_are_kept(name):
     layer = make().eval()
     x = torch.randn(2, 3, *shape)
     expected = torch.stack([layer(x[0]), layer(x[1])])
-    torch.testing.assert_close(layer(x), expected, atol=1e-6, rtol=1e-5)
+    tolerances.assert_close(layer(x), expected, **tolerances.sums_of(layer))
 
 
 def test_parallel_embedding_and_learned_tensor():
@@ -271,17 +272,18 @@ def test_recurrent_layers_equal_those_of_torch(kind):
     x = torch.randn(2, 6, 3)
     expected, _ = theirs(x)
     got, state = ours.unroll(x, ours.initial_state(x[:, 0]))
-    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
+    sums = tolerances.sums_of(ours, steps=6)
+    tolerances.assert_close(got, expected, **sums)
     stepwise, states = [], ours.initial_state(x[:, 0])
     general = ours.initial_state(x[:, 0])
     for t in range(6):
         general = ours.advance(ours.input_gates(x[:, t]), general)
         states = ours(x[:, t], states)
-        torch.testing.assert_close(general[0], states[0], atol=1e-6, rtol=1e-5)
+        tolerances.assert_close(general[0], states[0], **sums)
         stepwise.append(states[0])
-    torch.testing.assert_close(torch.stack(stepwise, 1), expected, atol=1e-6, rtol=1e-5)
+    tolerances.assert_close(torch.stack(stepwise, 1), expected, **sums)
     for mine, last in zip(state, states, strict=True):
-        torch.testing.assert_close(mine, last, atol=1e-6, rtol=1e-5)
+        tolerances.assert_close(mine, last, **sums)
 
 
 def test_lstm_starts_with_forget_bias_also_in_copies():
