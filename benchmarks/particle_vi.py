@@ -1,0 +1,337 @@
+"""How close particle inference comes to distributions that are known, and how fast it is.
+
+    python benchmarks/particle_vi.py information --methods DV KLD --correlation 0.5 --seeds 0 1 2
+    python benchmarks/particle_vi.py particles                       # ParVI on N(0, diag(1, 4))
+    python benchmarks/particle_vi.py generator                       # generators on the same, one of them conditional
+    python benchmarks/particle_vi.py functional                      # FuncParVI on a Bayesian linear regression
+    python benchmarks/particle_vi.py hypernetwork                    # HyperNetwork on the same
+    python benchmarks/particle_vi.py speed                           # share of matrix products in an update
+
+Prints one line of JSON per method and seed. `--updates` and the other settings change what is trained; what the pages of
+the documentation claim was measured with the defaults.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from rein.algorithms.particle_vi import (
+    FuncParVIAlgorithm,
+    Generator,
+    HyperNetwork,
+    MIEstimator,
+    ParVIAlgorithm,
+)
+from rein.networks import Network, ReluMLP
+from rein.optimizers import Adam, AdamTF
+from rein.specs import TensorSpec
+
+VARIANCES = torch.tensor([1.0, 4.0])
+MEAN = torch.tensor([[-0.3, 1.0], [1.0, 2.0]])
+
+
+def energy(x: Tensor) -> Tensor:
+    """The negative logarithm of the density of N(0, diag(1, 4))."""
+    return 0.5 * (x.square() / VARIANCES).sum(-1)
+
+
+def decay(optimizers: list[Any], rate: float, done: float) -> None:
+    """Keeps the learning rate for 60 % of the updates, then lowers it to a fiftieth along a cosine."""
+    left = min(1.0, (1.0 - done) / 0.4)
+    factor = 0.02 + 0.98 * 0.5 * (1.0 - math.cos(math.pi * left))
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * factor
+
+
+def information(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Mutual information of 20-dimensional normal pairs."""
+    torch.manual_seed(seed)
+    rho, size = options.correlation, 20
+    specs = [TensorSpec((3,)), TensorSpec((size - 3,))]
+
+    def pairs(count: int) -> tuple[list[Tensor], list[Tensor]]:
+        x = torch.randn(count, size)
+        y = rho * x + math.sqrt(1.0 - rho * rho) * torch.randn(count, size)
+        return list(x.split([3, size - 3], 1)), list(y.split([3, size - 3], 1))
+
+    optimizer = AdamTF(lr=options.rate or 5e-4)
+    estimator = MIEstimator(
+        specs,
+        specs,
+        fc_layers=tuple(options.layers or (512,)),
+        sampler=options.sampler,
+        estimator_type=method,
+        optimizer=optimizer,
+    )
+    updates = options.updates or 5000
+    for update in range(updates):
+        decay([optimizer], options.rate or 5e-4, update / updates)
+        estimator.update_with_gradient(estimator.train_step(pairs(options.batch or 512)).info)
+    with torch.no_grad():
+        found = float(estimator.calc_pmi(*pairs(16384)).mean())
+    truth = -0.5 * size * math.log(1.0 - rho * rho)
+    return {"correlation": rho, "truth": truth, "found": found, "error": found - truth}
+
+
+def particles(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """256 particles on a Gaussian."""
+    torch.manual_seed(seed)
+    algorithm = ParVIAlgorithm(
+        2,
+        256,
+        par_vi=method,
+        critic_hidden_layers=(20,),
+        critic_optimizer=Adam(lr=1e-3),
+        optimizer=AdamTF(lr=options.rate or 1e-2),
+    )
+    for _ in range(options.updates or 2000):
+        algorithm.update_with_gradient(algorithm.train_step(energy).info)
+    found = algorithm.particles.detach()
+    return {
+        "covariance_error": float((torch.cov(found.t()) - torch.diag(VARIANCES)).abs().max()),
+        "mean_error": float(found.mean(0).abs().max()),
+    }
+
+
+class Linear(Network):
+    """W z, or W z + y U."""
+
+    def __init__(self, is_conditional: bool) -> None:
+        """Starts at the same W as the published tests."""
+        spec = TensorSpec((3,))
+        super().__init__([spec, TensorSpec((2,))] if is_conditional else spec, name="Linear")
+        self.weight = nn.Parameter(torch.tensor([[1.0, 2.0], [-1.0, 1.0], [1.0, 1.0]]).t().contiguous())
+        self.mean = nn.Parameter(torch.zeros(2, 2)) if is_conditional else None
+
+    def forward(self, inputs: Any, state: Any = ()) -> tuple[Tensor, Any]:
+        """Maps noise, or noise and inputs, to outputs."""
+        if self.mean is None:
+            return inputs @ self.weight.t(), state
+        return inputs[0] @ self.weight.t() + inputs[1] @ self.mean, state
+
+
+def generator(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Linear generators on a Gaussian, conditional and not."""
+    torch.manual_seed(seed)
+    is_gpvi, is_conditional = method.startswith("gpvi"), method == "svgd conditional"
+    net: Any = ReluMLP(TensorSpec((2,)), 2, ()) if is_gpvi else Linear(is_conditional)
+    settings: dict[str, Any] = {"par_vi": None if is_gpvi else method.split()[0]}
+    if is_gpvi:
+        settings |= {
+            "functional_gradient": True,
+            "direct_jac_inverse": method == "gpvi direct",
+            "inverse_mvp_hidden_size": 32,
+            "inverse_mvp_hidden_layers": 2,
+            "inverse_mvp_optimizer": Adam(lr=1e-3),
+        }
+    if method == "minmax":
+        settings |= {"critic_hidden_layers": (20, 20), "critic_optimizer": AdamTF(lr=2e-3)}
+    rate, updates, batch = options.rate or 5e-3, options.updates or 2100, options.batch or 128
+    optimizer = AdamTF(lr=rate)
+    model = Generator(
+        2,
+        2 if is_gpvi else 3,
+        TensorSpec((2,)) if is_conditional else None,
+        net=net,
+        entropy_regularization=1.0,
+        use_kernel_averager=method.startswith("svgd"),
+        optimizer=optimizer,
+        **settings,
+    )
+    for update in range(updates):
+        decay([optimizer], rate, update / updates)
+        inputs = torch.randn(batch, 2) if is_conditional else None
+        loss = (lambda pair: energy(pair[0] - pair[1] @ MEAN)) if is_conditional else energy
+        model.update_with_gradient(model.train_step(inputs, loss, batch).info)
+    weight = (net.last if is_gpvi else net).weight.detach()
+    result = {"covariance_error": float((weight @ weight.t() - torch.diag(VARIANCES)).abs().max())}
+    if is_conditional:
+        result["mean_error"] = float((net.mean.detach() - MEAN).abs().max())
+    return result
+
+
+def regression(seed: int, rows: int = 50, size: int = 3) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Inputs, targets, and mean and covariance of the posterior of the coefficients."""
+    torch.manual_seed(seed)
+    inputs = torch.randn(rows, size)
+    targets = inputs @ (torch.rand(size, 1) + 5.0) + torch.randn(rows, 1)
+    inverse = torch.linalg.inv(inputs.t() @ inputs)
+    return inputs, targets, (inverse @ inputs.t() @ targets).squeeze(1), inverse
+
+
+def relative(found: Tensor, truth: Tensor) -> float:
+    """Norm of the error over the norm of the truth."""
+    return float((found - truth).norm() / truth.norm())
+
+
+def functional(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """An ensemble of 32 linear networks."""
+    inputs, targets, mean, covariance = regression(seed)
+    name, _, space = method.partition(" ")
+    rate, passes = options.rate or 1e-2, (options.updates or 5000) // 5
+    optimizer = Adam(lr=rate)
+    algorithm = FuncParVIAlgorithm(
+        input_tensor_spec=TensorSpec((3,)),
+        output_dim=1,
+        last_use_bias=False,
+        loss_type="regression",
+        num_particles=32,
+        par_vi=name,
+        function_vi=space == "outputs",
+        function_bs=10,
+        critic_hidden_layers=(10,),
+        critic_optimizer=Adam(lr=1e-2),
+        optimizer=optimizer,
+    )
+    loader = DataLoader(TensorDataset(inputs, targets), 10, shuffle=True)
+    algorithm.set_data_loader(loader, entropy_regularization=10 / 50)
+    for number in range(passes):
+        decay([optimizer], rate, number / passes)
+        algorithm.train_iter()
+    found = algorithm.particles.detach()
+    return {
+        "mean_error": relative(found.mean(0), mean),
+        "covariance_error": relative(torch.cov(found.t()), covariance),
+    }
+
+
+def hypernetwork(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """A linear generator of linear networks."""
+    is_gpvi = method.startswith("gpvi")
+    name, _, space = method.partition(" ")
+    size, batch = (10, 10) if is_gpvi else (3, 10)
+    inputs, targets, mean, covariance = regression(seed, 10 if is_gpvi else 50, size)
+    settings: dict[str, Any] = {"par_vi": name, "function_vi": space == "outputs", "function_bs": 10}
+    if is_gpvi:
+        settings = {
+            "functional_gradient": True,
+            "direct_jac_inverse": "direct" in method,
+            "block_inverse_mvp": "block" in method,
+            "lambda_trainable": "trained" in method,
+            "lambda_optimizer": Adam(lr=1e-2),
+            "inverse_mvp_optimizer": Adam(lr=1e-3),
+        }
+    rate = options.rate or (5e-2 if is_gpvi else 5e-3)
+    passes = (options.updates or (2000 if is_gpvi else 3000)) // (1 if is_gpvi else 5)
+    optimizer = Adam(lr=rate)
+    algorithm = HyperNetwork(
+        input_tensor_spec=TensorSpec((size,)),
+        output_dim=1,
+        last_use_bias=False,
+        hidden_layers=(),
+        noise_dim=5 if is_gpvi else 3,
+        loss_type="regression",
+        num_particles=options.batch or (48 if is_gpvi else 128),
+        critic_hidden_layers=(10,),
+        critic_optimizer=Adam(lr=1e-2),
+        optimizer=optimizer,
+        **settings,
+    )
+    loader = DataLoader(TensorDataset(inputs, targets), batch, shuffle=True)
+    algorithm.set_data_loader(loader, entropy_regularization=batch / len(inputs))
+    for number in range(passes):
+        decay([optimizer], rate, number / passes)
+        algorithm.train_iter()
+    with torch.no_grad():
+        found = algorithm.sample_parameters(num_particles=20_000)
+    return {
+        "mean_error": relative(found.mean(0), mean),
+        "covariance_error": relative(torch.cov(found.t()), covariance),
+    }
+
+
+def speed(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """Milliseconds of an update, and the share of matrix products in the time of all operators."""
+    torch.manual_seed(seed)
+    update = _svgd_update() if method == "svgd" else _hypernetwork_update()
+    for _ in range(5):
+        update()
+    started = time.perf_counter()
+    for _ in range(20):
+        update()
+    milliseconds = 50.0 * (time.perf_counter() - started)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(5):
+            update()
+    events = profile.key_averages()
+    total = sum(event.self_cpu_time_total for event in events)
+    products = sum(
+        event.self_cpu_time_total for event in events if event.key.endswith(("mm", "bmm", "addmm", "matmul"))
+    )
+    return {"milliseconds": milliseconds, "share_of_products": products / total}
+
+
+def _svgd_update() -> Callable[[], object]:
+    centre = torch.randn(10_000)
+    algorithm = ParVIAlgorithm(10_000, 256, par_vi="svgd", optimizer=Adam(lr=1e-3))
+    return lambda: algorithm.update_with_gradient(
+        algorithm.train_step(lambda x: 0.5 * (x - centre).square().sum(-1)).info
+    )
+
+
+def _hypernetwork_update() -> Callable[[], object]:
+    algorithm = HyperNetwork(
+        input_tensor_spec=TensorSpec((64,)),
+        output_dim=10,
+        fc_layer_params=(64,),
+        noise_dim=64,
+        hidden_layers=(128, 128),
+        entropy_regularization=0.1,
+        optimizer=Adam(lr=1e-3),
+    )
+    batch = torch.rand(128, 64), torch.randint(0, 10, (128,))
+    return lambda: algorithm.update_with_gradient(algorithm.train_step(batch).info)
+
+
+TASKS: dict[str, tuple[Callable[[str, int, argparse.Namespace], dict[str, float]], tuple[str, ...]]] = {
+    "information": (information, ("DV", "KLD")),
+    "particles": (particles, ("svgd", "gfsf", "minmax")),
+    "generator": (
+        generator,
+        ("gfsf", "svgd", "svgd2", "svgd3", "minmax", "gpvi direct", "gpvi helper", "svgd conditional"),
+    ),
+    "functional": (functional, ("svgd", "svgd outputs", "gfsf", "gfsf outputs", "minmax")),
+    "hypernetwork": (
+        hypernetwork,
+        (
+            *("gfsf", "svgd2", "svgd3", "minmax", "gfsf outputs", "svgd2 outputs", "svgd3 outputs"),
+            *("gpvi direct", "gpvi helper", "gpvi block helper", "gpvi direct trained", "gpvi direct block"),
+        ),
+    ),
+    "speed": (speed, ("svgd", "hypernetwork")),
+}
+
+
+def main() -> None:
+    """Runs a task."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--methods", nargs="+")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--correlation", type=float, default=0.5)
+    parser.add_argument("--sampler", default="buffer")
+    parser.add_argument("--layers", nargs="+", type=int)
+    parser.add_argument("--updates", type=int)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--rate", type=float)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    measure, methods = TASKS[options.task]
+    for method in options.methods or methods:
+        for seed in options.seeds:
+            started = time.perf_counter()
+            numbers = {key: round(value, 4) for key, value in measure(method, seed, options).items()}
+            seconds = round(time.perf_counter() - started, 1)
+            print(json.dumps({"method": method, "seed": seed, **numbers, "seconds": seconds}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
