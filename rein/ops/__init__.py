@@ -16,6 +16,7 @@ from rein.ops.ensembles import (
     expected_calibration_error,
     hard_vote,
     predictive_entropy,
+    roc_curve,
     soft_vote,
 )
 from rein.ops.entropy import continuous_target_entropy, discrete_target_entropy
@@ -161,6 +162,7 @@ __all__ = [
     "rbf_kernel_gradients",
     "residual_gaussian_kl",
     "reverse_scan",
+    "roc_curve",
     "self_normalized_weights",
     "sequence_priority",
     "sharpen",

@@ -79,6 +79,27 @@ def area_under_roc(scores: Tensor, is_positive: Tensor) -> float:
     return (rank_sum - 0.5 * positives * (positives + 1)) / (positives * negatives)
 
 
+def roc_curve(scores: Tensor, is_positive: Tensor) -> tuple[Tensor, Tensor]:
+    """Shares of negative and of positive examples with at least each score, from none to all.
+
+    Args:
+        scores: [B].
+        is_positive: [B] bool, with at least one of each kind.
+
+    Returns:
+        [K] false positive rates and [K] true positive rates, both increasing from 0 to 1.
+    """
+    order = scores.argsort(descending=True)
+    hits = is_positive[order].bool().double()
+    is_last = torch.ones_like(hits, dtype=torch.bool)
+    is_last[:-1] = scores[order][1:] != scores[order][:-1]
+
+    def rate(kind: Tensor) -> Tensor:
+        return torch.cat([kind.new_zeros(1), kind.cumsum(0)[is_last] / kind.sum()])
+
+    return rate(1.0 - hits), rate(hits)
+
+
 def calibration_bins(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
     """Groups predictions by their confidence, the greatest probability, in bins of equal width.
 

@@ -50,3 +50,11 @@ def test_calibration_by_hand() -> None:
     assert accuracy[[6, 9]].tolist() == [1.0, 0.5]
     error = ops.expected_calibration_error(probabilities, torch.tensor([0, 1, 1]), 10)
     assert error == pytest.approx((2 * 0.44 + 0.4) / 3)
+
+
+def test_the_roc_curve_encloses_the_area() -> None:
+    torch.manual_seed(0)
+    scores, positive = torch.randint(0, 6, (60,)).float(), torch.rand(60) < 0.4
+    false, true = ops.roc_curve(scores, positive)
+    assert (false[0], true[0], false[-1], true[-1]) == (0.0, 0.0, 1.0, 1.0)
+    assert torch.trapezoid(true, false).item() == pytest.approx(ops.area_under_roc(scores, positive))

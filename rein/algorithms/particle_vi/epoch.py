@@ -28,6 +28,10 @@ class Epoch(NamedTuple):
     inverse_mvp_loss: float | None = None
     """Sum of the losses of the helper of GPVI; None without one."""
 
+    def metrics(self) -> dict[str, float]:
+        """Loss, and accuracy as a share."""
+        return {"loss": self.cum_loss} if self.avg_acc is None else {"loss": self.cum_loss, "accuracy": self.avg_acc}
+
 
 def train_epoch(
     algorithm: Algorithm,

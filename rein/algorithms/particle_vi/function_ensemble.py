@@ -12,7 +12,14 @@ from rein.algorithms.particle_vi.labelled_data import Loader, batches
 from rein.algorithms.particle_vi.likelihoods import LOSS_TYPES, VOTES, classification_loss, regression_loss
 from rein.data_structures import LossInfo
 from rein.networks import ParamNetwork
-from rein.ops import area_under_roc, disagreement, expected_calibration_error, predictive_entropy
+from rein.ops import (
+    area_under_roc,
+    calibration_bins,
+    disagreement,
+    expected_calibration_error,
+    predictive_entropy,
+    roc_curve,
+)
 
 EXTRA_SAMPLERS = ("uniform", "normal")
 
@@ -45,6 +52,19 @@ class FunctionSpace(NamedTuple):
         """Points near the last rows of a batch."""
         rows = examples[examples.shape[0] - min(self.extra_points, examples.shape[0]) :]
         return rows + (torch.rand_like(rows) if self.sampler == "uniform" else self.std * torch.randn_like(rows))
+
+
+class EnsembleCurves(NamedTuple):
+    """What charts of a classifier show."""
+
+    confidence: Tensor
+    """[K] mean confidence of each bin of predictions."""
+    accuracy: Tensor
+    """[K] their accuracy."""
+    counts: Tensor
+    """[K] their number."""
+    roc: dict[str, tuple[Tensor, Tensor]]
+    """False and true positive rates of finding outliers, by the measure of uncertainty; empty without outliers."""
 
 
 class FunctionEnsemble:
@@ -145,6 +165,23 @@ class FunctionEnsemble:
             area_under_roc(predictive_entropy(probabilities), is_outlier),
             area_under_roc(disagreement(probabilities), is_outlier),
         )
+
+    @torch.no_grad()
+    def curves(self, params: Tensor, inliers: Loader, outliers: Loader | None) -> "EnsembleCurves":
+        """What charts of a classifier show: calibration, and with outliers how uncertainty finds them."""
+        outputs, targets = self._outputs_on(params, inliers)
+        known = outputs.softmax(-1)
+        counts, confidence, accuracy = calibration_bins(known.mean(1), targets.reshape(-1).long())
+        used = counts > 0
+        roc: dict[str, tuple[Tensor, Tensor]] = {}
+        if outliers is not None and params.shape[0] > 1:
+            both = torch.cat([known, self._outputs_on(params, outliers)[0].softmax(-1)])
+            is_outlier = torch.arange(len(both), device=both.device) >= len(known)
+            roc = {
+                "entropy": roc_curve(predictive_entropy(both), is_outlier),
+                "variance": roc_curve(disagreement(both), is_outlier),
+            }
+        return EnsembleCurves(confidence[used], accuracy[used], counts[used], roc)
 
     def _outputs_on(self, params: Tensor, loader: Loader) -> tuple[Tensor, Tensor]:
         """Outputs [M, N, O] and labels of all examples of a loader."""

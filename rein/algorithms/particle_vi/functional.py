@@ -14,18 +14,18 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from rein.algorithms.particle_vi.epoch import (
+    Epoch,
     evaluate_uncertainty,
     summarize_epoch,
     summarize_evaluation,
     train_epoch,
 )
-from rein.algorithms.particle_vi.function_ensemble import FunctionEnsemble, FunctionSpace
+from rein.algorithms.particle_vi.function_ensemble import EnsembleCurves, FunctionEnsemble, FunctionSpace
 from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, Loader, task_sizes
 from rein.algorithms.particle_vi.particle_vi import ParVIAlgorithm
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo
 from rein.framework import TrainerConfig
-from rein.framework.update import summarize
 from rein.nest import Nest
 from rein.networks import ParamNetwork
 from rein.networks.chains import LayerSizes
@@ -178,6 +178,7 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
                 function_extra_bs_std,
             )
             self._function_space.check(name)
+        self._last_epoch: Epoch | None = None
         self._logs_training, self._logs_evaluation = logging_training, logging_evaluate
         if logging_network:
             logger.info("each of %d networks: %s", num_particles, param_net)
@@ -261,6 +262,7 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
         """Makes one pass over the training data; returns the number of mini-batches."""
         self.train()
         epoch = train_epoch(self, self._data.need("train"), self.train_step, lambda info: (info.extra, ()))
+        self._last_epoch = epoch
         if self._logs_training:
             logger.info("negative log likelihood %g, accuracy %s", epoch.cum_loss, epoch.avg_acc)
         self.summarize_train(epoch.loss_info, epoch.params, epoch.cum_loss, epoch.avg_acc)
@@ -281,8 +283,12 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
             cum_loss: negative log likelihood, summed over the examples.
             avg_acc: share of examples that were right.
         """
-        summarize(self.name, loss_info, params, self._config)
+        super().summarize_train((), (), loss_info, params)
         summarize_epoch(cum_loss, avg_acc)
+
+    def progress_metrics(self) -> dict[str, float]:
+        """What to show of how training goes: loss and accuracy of the last pass."""
+        return {} if self._last_epoch is None else self._last_epoch.metrics()
 
     # Evaluation.
 
@@ -301,3 +307,29 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
             Areas under the ROC curve: of the entropy of the mean probabilities, and of their summed variance.
         """
         return evaluate_uncertainty(self.name, self._ensemble, self.particles, self._data)
+
+    def eval_curves(self) -> EnsembleCurves | None:
+        """What charts of the evaluation show; None for regression."""
+        if not self._ensemble.is_classifier:
+            return None
+        return self._ensemble.curves(self.particles, self._data.need("test"), self._data.outlier_test)
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there is data for `eval_uncertainty`."""
+        return self._data.outlier_test is not None
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the outputs are logits of classes."""
+        return self._ensemble.is_classifier
+
+    def sample_outputs(self, inputs: Tensor) -> Tensor:
+        """Outputs of the ensemble to predict with, [B, N, output_dim]: probabilities of classes, or values.
+
+        Args:
+            inputs: [B, ...].
+        """
+        with torch.no_grad():
+            outputs: Tensor = self.predict_step(inputs, self.particles).output
+        return outputs.softmax(-1) if self.is_classifier else outputs

@@ -16,18 +16,18 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from rein.algorithms.particle_vi.epoch import (
+    Epoch,
     evaluate_uncertainty,
     summarize_epoch,
     summarize_evaluation,
     train_epoch,
 )
-from rein.algorithms.particle_vi.function_ensemble import FunctionEnsemble, FunctionSpace
+from rein.algorithms.particle_vi.function_ensemble import EnsembleCurves, FunctionEnsemble, FunctionSpace
 from rein.algorithms.particle_vi.generator import FUNCTION_SPACE_METHODS, Generator
 from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, Loader, task_sizes
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm, TrainerConfig
-from rein.framework.update import summarize
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, Network, ParamNetwork, ReluMLP
 from rein.networks.chains import LayerSizes
@@ -207,6 +207,7 @@ class HyperNetwork(Algorithm):
                 function_extra_bs_std,
             )
             self._function_space.check(name)
+        self._last_epoch: Epoch | None = None
         self._logs_training, self._logs_evaluation = logging_training, logging_evaluate
         self.set_num_particles(num_particles)
         self._choose_weight()
@@ -332,6 +333,7 @@ class HyperNetwork(Algorithm):
             lambda batch: self.train_step(batch, num_particles),
             lambda info: (info.extra.generator, info.extra.inverse_mvp),
         )
+        self._last_epoch = epoch
         if self._logs_training:
             logger.info("negative log likelihood %g, accuracy %s", epoch.cum_loss, epoch.avg_acc)
         self.summarize_train(epoch.loss_info, epoch.params, epoch.cum_loss, epoch.avg_acc, epoch.inverse_mvp_loss)
@@ -358,8 +360,12 @@ class HyperNetwork(Algorithm):
             avg_acc: share of examples that were right.
             inverse_mvp_loss: sum of the losses of GPVI's helper.
         """
-        summarize(self.name, loss_info, params, self._config)
+        super().summarize_train((), (), loss_info, params)
         summarize_epoch(cum_loss, avg_acc, inverse_mvp_loss)
+
+    def progress_metrics(self) -> dict[str, float]:
+        """What to show of how training goes: loss and accuracy of the last pass."""
+        return {} if self._last_epoch is None else self._last_epoch.metrics()
 
     # Evaluation.
 
@@ -387,6 +393,39 @@ class HyperNetwork(Algorithm):
         """
         self._data.need("outlier_test")
         return evaluate_uncertainty(self.name, self._ensemble, self._sample_for_evaluation(num_particles), self._data)
+
+    def eval_curves(self, num_particles: int | None = None) -> EnsembleCurves | None:
+        """What charts of the evaluation show; None for regression.
+
+        Args:
+            num_particles: its size; None: the constructor's number.
+        """
+        if not self._ensemble.is_classifier:
+            return None
+        return self._ensemble.curves(
+            self._sample_for_evaluation(num_particles), self._data.need("test"), self._data.outlier_test
+        )
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there is data for `eval_uncertainty`."""
+        return self._data.outlier_test is not None
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the outputs are logits of classes."""
+        return self._ensemble.is_classifier
+
+    def sample_outputs(self, inputs: Tensor, num_samples: int | None = None) -> Tensor:
+        """Outputs of the ensemble to predict with, [B, N, output_dim]: probabilities of classes, or values.
+
+        Args:
+            inputs: [B, ...].
+            num_samples: N; None: the constructor's number.
+        """
+        with torch.no_grad():
+            outputs: Tensor = self.predict_step(inputs, self._sample_for_evaluation(num_samples)).output
+        return outputs.softmax(-1) if self.is_classifier else outputs
 
     @torch.no_grad()
     def _sample_for_evaluation(self, num_particles: int | None) -> Tensor:

@@ -1,0 +1,119 @@
+"""Labelled data as loaders: from arrays, and scikit-learn's digits as an example."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from rein.algorithms.particle_vi.labelled_data import Loader
+from rein.config import configurable
+
+
+class LabelledTensors(TensorDataset):
+    """Examples and labels in memory; `classes` names the classes, None for regression."""
+
+    def __init__(self, examples: Tensor, labels: Tensor) -> None:
+        """Keeps the tensors.
+
+        Args:
+            examples: [M, ...].
+            labels: [M, ...], of integers for classes 0, 1, ...
+        """
+        if len(examples) != len(labels):
+            raise ValueError(f"there are {len(examples)} examples and {len(labels)} labels: give as many of both")
+        super().__init__(examples, labels)
+        self.classes: list[int] | None = None
+        if not labels.is_floating_point():
+            self.classes = list(range(int(labels.max()) + 1)) if len(labels) else []
+
+
+def loaders_from_arrays(
+    examples: ArrayLike,
+    labels: ArrayLike,
+    test_examples: ArrayLike | None = None,
+    test_labels: ArrayLike | None = None,
+    batch_size: int = 64,
+    test_share: float = 0.2,
+) -> tuple[Loader, Loader]:
+    """Loaders of training and test data.
+
+    Args:
+        examples: [M, ...] of numbers.
+        labels: [M] of integers for classes, or [M] or [M, O] of floats for regression.
+        test_examples: the same, to test on; None holds back every so many of the examples.
+        test_labels: their labels.
+        batch_size: examples of a training batch.
+        test_share: share of the examples that is held back if there are no others.
+    """
+    x, y = _tensors(examples, labels)
+    if test_examples is None or test_labels is None:
+        if not 0.0 < test_share < 1.0:
+            raise ValueError(f"test_share is {test_share}: give a number between 0 and 1")
+        is_test = torch.zeros(len(x), dtype=torch.bool)
+        chosen = torch.from_numpy(np.random.default_rng(0).permutation(len(x)))
+        is_test[chosen[: max(1, round(test_share * len(x)))]] = True
+        x, y, test_x, test_y = x[~is_test], y[~is_test], x[is_test], y[is_test]
+    else:
+        test_x, test_y = _tensors(test_examples, test_labels)
+    return as_loaders(x, y, test_x, test_y, batch_size)
+
+
+def as_loaders(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, batch_size: int) -> tuple[Loader, Loader]:
+    """Loaders of training data in random order, which follows torch's random numbers, and of test data in its order."""
+    train = DataLoader(LabelledTensors(x, y), min(batch_size, len(x)), shuffle=True)
+    return train, DataLoader(LabelledTensors(test_x, test_y), 512)
+
+
+def _tensors(examples: ArrayLike, labels: ArrayLike) -> tuple[Tensor, Tensor]:
+    x, y = torch.as_tensor(np.asarray(examples)), torch.as_tensor(np.asarray(labels))
+    return x.float(), y.float() if y.is_floating_point() else y.long()
+
+
+def _digits(classes: Sequence[int], as_images: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Training and test data of some of the digits; labels count from 0 in the order of `classes`."""
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError('the digits come with scikit-learn: pip install "rein-rl[data]"') from error
+    found: Any = load_digits()
+    wrong = [one for one in classes if one not in range(10)]
+    if wrong or not len(classes):
+        raise ValueError(f"classes are {list(classes)}: choose from 0 to 9")
+    images = torch.from_numpy(found.images).float() / 16.0
+    digits = torch.from_numpy(found.target).long()
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(digits)))
+    is_test = torch.zeros(len(digits), dtype=torch.bool)
+    is_test[order[: len(digits) // 5]] = True
+    parts = []
+    for chosen in (~is_test, is_test):
+        chosen = chosen & torch.isin(digits, torch.tensor(list(classes)))
+        x = images[chosen].unsqueeze(1) if as_images else images[chosen].flatten(1)
+        places = torch.tensor([list(classes).index(int(d)) for d in digits[chosen]])
+        parts += [x, places]
+    return parts[0], parts[1], parts[2], parts[3]
+
+
+@configurable
+def digits(
+    batch_size: int = 64, classes: Sequence[int] = tuple(range(10)), as_images: bool = True
+) -> tuple[Loader, Loader]:
+    """Scikit-learn's 8x8 digits, pixels in [0, 1]: 1,438 to train on and 359 to test on.
+
+    Args:
+        batch_size: examples of a training batch.
+        classes: digits to use.
+        as_images: [1, 8, 8] instead of [64].
+    """
+    return as_loaders(*_digits(classes, as_images), batch_size)
+
+
+@configurable
+def outlier_digits(
+    batch_size: int = 64, classes: Sequence[int] = (6, 7, 8, 9), as_images: bool = True
+) -> tuple[Loader, Loader]:
+    """Those of the digits that were not trained on, for `eval_uncertainty`; see `digits`."""
+    return as_loaders(*_digits(classes, as_images), batch_size)

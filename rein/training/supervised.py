@@ -1,0 +1,403 @@
+"""Supervised training, `ml_type="sl"`: an iteration is a pass over the data, and there is no environment.
+
+The algorithm is made as `algorithm_ctor(config=config)`. Everything else is as in other runs: the same directory,
+summaries (counted by passes), checkpoints, and a resumed run equals one that never stopped: the order of the data comes
+from the random numbers of the run, which are saved.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from rein.config import SavedConfigError, configurable, install_name_resolver, load_saved_config, save_config
+from rein.framework import Algorithm, TrainerConfig
+from rein.runtime import get_rng_state, set_rng_state, summary
+from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.run import Run
+from rein.runtime.seeding import seed_everything
+from rein.runtime.writers import create_summary_writer
+from rein.training.agent_tree import describe_agent
+from rein.training.keepsakes import is_confirmed, keep_code, profile_to
+from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
+from rein.training.schedule import Every
+from rein.training.signals import StopRequest
+from rein.training.trainer import Progress
+
+logger = logging.getLogger(__name__)
+
+
+class SupervisedEvaluation(NamedTuple):
+    """What was measured on test data, by name: losses, accuracies as shares, areas under curves."""
+
+    numbers: dict[str, float]
+
+    @property
+    def headline(self) -> str:
+        """The most important numbers in a line."""
+        return ", ".join(" ".join(describe_number(name, value)) for name, value in self.numbers.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """In plain values."""
+        return {"numbers": self.numbers}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SupervisedEvaluation":
+        """From what `to_json` gave."""
+        return cls(dict(data["numbers"]))
+
+
+_TITLES = {
+    "test_acc": "accuracy",
+    "member_acc": "accuracy of one network",
+    "test_nll": "negative log likelihood",
+    "test_loss": "loss",
+    "calibration_error": "calibration error",
+    "auroc_entropy": "AUROC of the entropy",
+    "auroc_variance": "AUROC of the variance",
+}
+
+
+def describe_number(name: str, value: float) -> tuple[str, str]:
+    """What a number of an evaluation is called, and its text."""
+    return _TITLES.get(name, name), f"{value:.2%}" if name.endswith("_acc") else f"{value:.4g}"
+
+
+class SupervisedObserver(Protocol):
+    """Sees a run go on; for displays."""
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Called after every pass."""
+
+    def on_evaluation(self, progress: Progress, result: SupervisedEvaluation) -> None:
+        """Called after every evaluation."""
+
+
+class SupervisedResult(NamedTuple):
+    """How a run ended."""
+
+    progress: Progress
+    stopped_by: str | None
+    """Name of the signal that stopped it; None if it ran to its end."""
+    evaluation: SupervisedEvaluation | None
+    """The last evaluation."""
+
+
+@configurable
+class SupervisedTrainer:
+    """Trains the algorithm that the settings describe on labelled data."""
+
+    def __init__(
+        self,
+        config: TrainerConfig,
+        directory: RunDirectory,
+        observers: Sequence[SupervisedObserver] = (),
+        tensorboard: bool = True,
+        deterministic: bool = False,
+    ) -> None:
+        """Builds the algorithm, and restores the newest checkpoint if there is one.
+
+        Args:
+            config: settings of the run.
+            directory: where the run leaves its files.
+            observers: displays.
+            tensorboard: write TensorBoard events besides JSON lines.
+            deterministic: use deterministic algorithms only.
+        """
+        if config.ml_type != "sl":
+            raise ValueError(f'ml_type is {config.ml_type!r}: SupervisedTrainer trains on labelled data, ml_type="sl"')
+        if config.num_iterations < 1:
+            raise ValueError("supervised training counts passes over the data: set TrainerConfig.num_iterations")
+        keep_code(config.code_snapshots or (), directory.code)
+        self.config = config
+        self.directory = directory
+        self.observers: list[Any] = list(observers)
+        self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
+        self._last_evaluation: SupervisedEvaluation | None = None
+        self._seconds = 0.0
+        self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
+        with self.run:
+            self.run.seed_everything(deterministic)
+            self.algorithm = build_supervised(config)
+            self._restore()
+        self._open_records(tensorboard)
+        self._set_periods()
+
+    def extend(self, num_iterations: int) -> None:
+        """Goes on to so many passes in all, whatever the settings said; schedules stretch to it."""
+        self.config.num_iterations = num_iterations
+        self.run.progress = min(1.0, self.run.iterations / num_iterations)
+        self._set_periods()
+
+    def _set_periods(self) -> None:
+        config, expected = self.config, self.config.num_iterations
+        self._summaries = Every(config.summary_interval, config.num_summaries, expected)
+        self._evaluations = Every(config.eval_interval, config.num_evals, expected)
+        self._checkpoints = Every(None, config.num_checkpoints, expected)
+
+    def _open_records(self, tensorboard: bool) -> None:
+        """Opens the summaries, without what was recorded after the checkpoint that the run is resumed from."""
+        run, config, resume_step = self.run, self.config, None
+        if run.iterations:
+            resume_step = run.global_counter - 1  # What a pass records stands under the counter before it.
+            self.directory.forget_evaluations_after(run.iterations)
+        run.writer = create_summary_writer(
+            self.directory.summaries,
+            resume_step=resume_step,
+            flush_seconds=config.summaries_flush_secs,
+            max_queue=config.summary_max_queue,
+            tensorboard=tensorboard,
+        )
+        evaluations = [one for one in self.directory.read_evaluations() if "iterations" in one]
+        if run.iterations and evaluations:
+            self._last_evaluation = SupervisedEvaluation.from_json(evaluations[-1])
+            if evaluations[-1]["iterations"] == run.iterations:
+                self._summarize(self._last_evaluation)
+
+    # The loop.
+
+    def train(self) -> SupervisedResult:
+        """Runs to the last pass, or to the end of the one in which a stop is asked for."""
+        with profile_to(self.directory.path / "py_train.INFO" if self.config.profiling else None):
+            try:
+                return self._train()
+            except KeyboardInterrupt:
+                self.directory.update(status="stopped")
+                raise
+            except Exception as error:
+                self._keep_crash(error)
+                raise
+
+    def _train(self) -> SupervisedResult:
+        run, config = self.run, self.config
+        with run, summary.record_if(self._records), StopRequest() as stop:
+            started = time.perf_counter() - self._seconds
+            progress = self._progress()
+            while progress.fraction < 1.0 and not stop.is_set:
+                self.algorithm.train_iter()
+                run.iterations += 1
+                run.increment_global_counter()
+                run.progress = min(1.0, run.iterations / config.num_iterations)
+                self._seconds = time.perf_counter() - started
+                progress = self._progress()
+                for observer in self.observers:
+                    observer.on_iteration(progress)
+                is_over = progress.fraction >= 1.0
+                if is_over or self._evaluations.is_due(run.iterations):
+                    self._evaluate(progress)
+                if is_over or self._checkpoints.is_due(run.iterations):
+                    self.save()
+            if stop.is_set:
+                self.save()
+            self.directory.update(
+                status="stopped" if progress.fraction < 1.0 else "finished",
+                iterations=progress.iterations,
+                seconds=round(self._seconds, 3),
+                conf_file=config.conf_file or None,
+                error=None,
+            )
+            if run.writer is not None:
+                run.writer.flush()
+        self._save_config()
+        return SupervisedResult(progress, stop.reason, self._last_evaluation)
+
+    def _save_config(self) -> None:
+        """Saves the configuration again, now with all that was used."""
+        try:
+            save_config(self.directory.config)
+        except SavedConfigError as error:
+            # What was trained is not worth less because of it.
+            logger.warning("the configuration was not saved again at the end of the run: %s", error)
+
+    def _records(self) -> bool:
+        counter = self.run.global_counter
+        in_first_interval = self.config.summarize_first_interval and counter < self._summaries.interval
+        return in_first_interval or counter % self._summaries.interval == 0
+
+    def _progress(self) -> Progress:
+        metrics = self.algorithm.progress_metrics() if self.run.iterations else {}
+        return Progress(self.run.iterations, 0, self.run.progress, self._seconds, metrics)
+
+    # Evaluation.
+
+    def _evaluate(self, progress: Progress) -> None:
+        if not (self.config.evaluate or self.config.eval_uncertainty):
+            return
+        seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
+        with _random_numbers_of(seed), summary.record_if(lambda: False, override=True):
+            result = measure(self.algorithm, self.config.evaluate, self.config.eval_uncertainty)
+        self._last_evaluation = result
+        self._summarize(result)
+        record = {"iterations": progress.iterations, "seconds": progress.seconds}
+        self.directory.add_evaluation({**record, **result.to_json()})
+        for observer in self.observers:
+            observer.on_evaluation(progress, result)
+
+    def _summarize(self, result: SupervisedEvaluation) -> None:
+        with self.run, summary.record_if(lambda: True, override=True):
+            for name, value in result.numbers.items():
+                percent = 100.0 if name.endswith("_acc") else 1.0
+                summary.scalar(f"eval/{name}", percent * value, self.run.global_counter)
+
+    # Checkpoints.
+
+    def save(self) -> None:
+        """Saves a checkpoint from which the run goes on exactly."""
+        if self._checkpointer.latest_step() == self.run.iterations:
+            return
+        if self.run.writer is not None:
+            self.run.writer.flush()
+        with self.run:
+            state = {
+                "alg": dict(self.algorithm.state_dict()),
+                "trainer": {"run": self.run.state_dict(), "seconds": self._seconds},
+            }
+            self._checkpointer.save(self.run.iterations, state)
+
+    def _restore(self) -> None:
+        if self._checkpointer.latest_step() is None:
+            return
+        components = self._checkpointer.load().components
+        self.algorithm.load_state_dict(components["alg"])
+        self._seconds = components["trainer"]["seconds"]
+        self.run.load_state_dict(components["trainer"]["run"])
+        self.run.progress = min(1.0, self.run.iterations / self.config.num_iterations)
+
+    def _keep_crash(self, error: Exception) -> None:
+        """Records that training failed, and keeps the parameters if the user wants them."""
+        self.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
+        question = f"Training failed with {type(error).__name__}: save the parameters to {self.directory.crash}?"
+        if not self.config.confirm_checkpoint_upon_crash or is_confirmed(question):
+            with self.run:
+                Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
+
+    def close(self) -> None:
+        """Closes the writers."""
+        self.run.close()
+
+
+def build_supervised(config: TrainerConfig) -> Any:
+    """The algorithm that the settings describe."""
+    if config.algorithm_ctor is None:
+        raise ValueError("TrainerConfig.algorithm_ctor is not set: name the algorithm to train")
+    algorithm = config.algorithm_ctor(config=config)
+    lacking = [name for name in ("train_iter", "evaluate", "progress_metrics") if not hasattr(algorithm, name)]
+    if not isinstance(algorithm, Algorithm) or lacking:
+        raise ValueError(
+            f'{type(algorithm).__name__} cannot be trained with ml_type="sl": it has no {", ".join(lacking) or "parameters"}'
+        )
+    algorithm.set_path("")
+    return algorithm
+
+
+def measure(algorithm: Any, evaluates: bool = True, with_uncertainty: bool = False) -> SupervisedEvaluation:
+    """Evaluates an algorithm on its test data, and how well its uncertainty tells outliers."""
+    numbers: dict[str, float] = dict(algorithm.evaluate()) if evaluates else {}
+    if with_uncertainty:
+        by_entropy, by_variance = algorithm.eval_uncertainty()
+        numbers |= {"auroc_entropy": by_entropy, "auroc_variance": by_variance}
+    return SupervisedEvaluation(numbers)
+
+
+@contextmanager
+def _random_numbers_of(seed: int) -> Iterator[None]:
+    """A block with random numbers of its own: training goes on as if there had been none."""
+    before = get_rng_state()
+    try:
+        seed_everything(seed)
+        yield
+    finally:
+        set_rng_state(before)
+
+
+# Runs.
+
+
+def start_supervised_run(
+    directory: RunDirectory,
+    name: str,
+    seed: int,
+    observers: Sequence[SupervisedObserver] = (),
+    facts: Mapping[str, Any] | None = None,
+) -> SupervisedTrainer:
+    """A trainer for the configuration in force, in a new run directory; see `launch.start_run`.
+
+    Args:
+        directory: made by `RunDirectory.create`.
+        name: what to call the run, without the seed.
+        seed: of the run, from `launch.settle_seed`.
+        observers: displays.
+        facts: more for run.json, such as the command.
+    """
+    settings = TrainerConfig(root_dir=str(directory.path))
+    trainer = SupervisedTrainer(settings, directory, observers)
+    save_config(directory.config)
+    write_atomically(directory.agent, json.dumps(describe_agent(trainer.algorithm)) + "\n")
+    directory.start(
+        name=name,
+        seed=seed,
+        ml_type="sl",
+        device=str(trainer.run.device),
+        algorithm=type(trainer.algorithm).__name__,
+        num_iterations=settings.num_iterations,
+        parameters=sum(parameter.numel() for parameter in trainer.algorithm.parameters()),
+        **(facts or {}),
+    )
+    return trainer
+
+
+def resume_supervised_run(
+    directory: RunDirectory,
+    num_iterations: int | None = None,
+    supply: Mapping[str, Any] | None = None,
+) -> SupervisedTrainer:
+    """A trainer that goes on where the newest checkpoint of a run was saved, or at the beginning if there is none.
+
+    Args:
+        directory: made by `RunDirectory.open`.
+        num_iterations: passes in all, from now on; None: as before.
+        supply: values that could not be saved with the run, by name.
+    """
+    record = directory.record()
+    directory.check_unused()
+    install_name_resolver()
+    load_saved_config(directory.config, supply)
+    trainer = SupervisedTrainer(TrainerConfig(root_dir=str(directory.path)), directory)
+    total = num_iterations or record.get("extended_to")
+    if num_iterations is not None and num_iterations <= trainer.run.iterations:
+        trainer.close()
+        raise ValueError(f"the run has already made {trainer.run.iterations} passes: ask for more than that")
+    if total:
+        trainer.extend(total)
+        directory.update(extended_to=total)
+    directory.mark_running()
+    return trainer
+
+
+def load_supervised(
+    directory: RunDirectory, step: int | None = None, supply: Mapping[str, Any] | None = None
+) -> tuple[Any, int]:
+    """The algorithm of a run as saved in its newest checkpoint, with its data, and the pass after which it was saved.
+
+    Call it with the configuration of the run in force to be: `with fresh_configs(): ...`.
+
+    Args:
+        directory: of the run.
+        step: the checkpoint after that pass instead of the newest one.
+        supply: values that could not be saved with the run, by name.
+    """
+    checkpointer = Checkpointer(directory.checkpoints)
+    if not checkpointer.steps():
+        raise RunDirectoryError(
+            f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
+        )
+    install_name_resolver()
+    load_saved_config(directory.config, supply)
+    settings = TrainerConfig(root_dir=str(directory.path))
+    with Run(directory.path, seed=int(directory.record().get("seed") or 0)):
+        algorithm = build_supervised(settings)
+        checkpoint = checkpointer.load(step, components=["alg"])
+        algorithm.load_state_dict(checkpoint.components["alg"])
+    return algorithm, checkpoint.step
