@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import gymnasium as gym
 from numpy.typing import ArrayLike
@@ -33,37 +33,71 @@ from rein.runtime import get_default_device, get_rng_state, set_default_device, 
 from rein.runtime.checkpoint import Checkpointer
 from rein.training.acting import Actor
 from rein.training.console import open_display
+from rein.training.ensemble_data import ensemble_settings, ensemble_supply
+from rein.training.ensemble_handle import EnsembleHandle
 from rein.training.evaluation import EvaluationResult
-from rein.training.launch import configure, extend_run, resume_run, start_run
+from rein.training.launch import configure, extend_run, resume_run, start_run, start_supervised
 from rein.training.player import record_video
 from rein.training.policy import Policy, load_policy
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
 from rein.training.trainer import Trainer, TrainingResult
-from rein.zoo import find_algorithm, tasks
+from rein.zoo import ZooEntry, find_algorithm, tasks
 
 EnvSource = str | Callable[..., gym.Env[Any, Any]]
 
 _ENV_NAME = "create_environment.env_name"
 
 
+@overload
 def make(
     algorithm: str,
     env: EnvSource | None = None,
     *,
+    data: None = None,
+    outliers: None = None,
     parts: Sequence[str] = (),
     seed: int | None = None,
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **overrides: Any,
-) -> "AgentHandle":
+) -> "AgentHandle": ...
+@overload
+def make(
+    algorithm: str,
+    env: None = None,
+    *,
+    data: Any,
+    outliers: Any = None,
+    seed: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> EnsembleHandle: ...
+def make(
+    algorithm: str,
+    env: EnvSource | None = None,
+    *,
+    data: Any = None,
+    outliers: Any = None,
+    parts: Sequence[str] = (),
+    seed: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> "AgentHandle | EnsembleHandle":
     """A new agent, ready to train.
 
     Args:
         algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
         env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`. An entry of the zoo
             brings its own.
+        data: for an algorithm that learns from labelled data, such as "hypernetwork": arrays (examples, labels), a torch
+            data set or loader, a pair of those to train and to test on, or "digits". Labels of floats make a regression.
+        outliers: examples of another kind, in the same forms, to judge uncertainty by.
         parts: what to compose the algorithm with, such as `["rnd", "entropy_target=-1", "icm(coef=0.5)"]`; `rein list
             parts` shows them.
         seed: of everything random; 0 unless the conf says otherwise.
@@ -80,6 +114,8 @@ def make(
     if isinstance(env, gym.Env):
         raise TypeError("env is an environment: give its id, its class, or a function that makes one, to have several")
     entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
+    if entry.is_supervised or data is not None:
+        return _make_ensemble(entry, env, data, outliers, seed, directory, device, {**(settings or {}), **overrides})
     if env is None and entry.env is None:
         raise ValueError(f'rein.make("{algorithm}") needs an environment: add env="CartPole-v1"')
     chosen = [call.text for call in read_parts(parts)]
@@ -102,15 +138,64 @@ def make(
     return AgentHandle(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
 
 
-def load(path: str | os.PathLike[str], env: EnvSource | None = None, *, checkpoint: int | None = None) -> "AgentHandle":
+def _make_ensemble(
+    entry: ZooEntry,
+    env: EnvSource | None,
+    data: Any,
+    outliers: Any,
+    seed: int | None,
+    directory: str | os.PathLike[str] | None,
+    device: str | None,
+    given: dict[str, Any],
+) -> EnsembleHandle:
+    """A learner on labelled data."""
+    if not entry.is_supervised:
+        raise ValueError(f"{entry.name} learns in an environment: give env=... instead of data")
+    if env is not None:
+        raise ValueError(f"{entry.name} learns from labelled data: give data=... instead of env")
+    if data is None and "epochs" not in entry.facts:
+        raise ValueError(f'rein.make("{entry.name}") needs data: add data=(examples, labels), or data="digits"')
+    chosen = ensemble_settings(entry.algorithm, data, outliers)
+    changes = [f"{name}={value!r}" for name, value in sorted(given.items())]
+    given = {**chosen.settings, **given}
+    if seed is not None:
+        given["TrainerConfig.random_seed"] = seed
+    temporary = TemporaryDirectory(prefix="rein-") if directory is None else None
+    random_numbers = RandomNumbers()
+    with fresh_configs() as configs, _device(device), random_numbers:
+        install_name_resolver()
+        pre_config(given, place="rein.make")
+        configure(entry.path)
+        run_directory = RunDirectory.create(temporary.name if directory is None else directory)  # type: ignore[union-attr]
+        facts = {"conf": str(entry.path), "overrides": changes, **chosen.facts}
+        trainer = start_supervised(run_directory, entry.name, facts=facts)
+    return EnsembleHandle(trainer.algorithm, run_directory, configs, trainer, random_numbers, temporary)
+
+
+@overload
+def load(
+    path: str | os.PathLike[str], env: EnvSource | None = None, *, data: None = None, checkpoint: int | None = None
+) -> "AgentHandle": ...
+@overload
+def load(
+    path: str | os.PathLike[str], env: None = None, *, data: Any, checkpoint: int | None = None
+) -> EnsembleHandle: ...
+def load(
+    path: str | os.PathLike[str], env: EnvSource | None = None, *, data: Any = None, checkpoint: int | None = None
+) -> "AgentHandle | EnsembleHandle":
     """The agent that `AgentHandle.save` or `rein train` left in a directory.
 
     Args:
         path: the directory; it is not changed, also if the agent is trained further.
         env: needed if the agent was made with a function or class as environment; else replaces its environment.
+        data: of a learner on labelled data, to train or evaluate it further; it predicts without.
         checkpoint: iteration of the checkpoint; None is the newest.
     """
     directory = RunDirectory.open(path)
+    record = directory.record()
+    if record.get("ml_type") == "sl":
+        supplied = ensemble_supply(record, list(_not_saved(directory)), data)
+        return EnsembleHandle.load(directory, RandomNumbers(), checkpoint, supplied)
     supply = {} if env is None else {_ENV_NAME: env}
     try:
         policy = load_policy(directory, checkpoint, supply)

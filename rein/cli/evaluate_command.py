@@ -1,6 +1,7 @@
 """Measures the deterministic policy of a run over whole episodes on seeds that training never used.
 
-Prints the mean return with a bootstrap confidence interval.
+Prints the mean return with a bootstrap confidence interval. Of a run on labelled data it prints accuracy, calibration and,
+where there are outliers, how well uncertainty finds them, and draws both into the directory of the run.
 
 Example:
   rein evaluate runs/ppo_cartpole-0-1 --episodes 100
@@ -8,8 +9,12 @@ Example:
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rein.cli.command import Outcome, Session, add_machine_arguments
+
+if TYPE_CHECKING:
+    from rein.training.run_directory import RunDirectory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +42,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError(f"--level {arguments.level} is impossible: give a number between 0 and 1, such as 0.95")
     directory = RunDirectory.open(arguments.run)
     use_machine(arguments)
+    if directory.record().get("ml_type") == "sl":
+        return _evaluate_supervised(arguments, session, directory)
     policy = load_policy(directory, arguments.checkpoint)
     session.start_working()
     result = policy.evaluate(arguments.episodes, arguments.seed)
@@ -58,6 +65,30 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     if result.successes is not None:
         text += f", {result.successes.mean():.0%} of them successful"
     return Outcome(data, text)
+
+
+def _evaluate_supervised(arguments: argparse.Namespace, session: Session, directory: "RunDirectory") -> Outcome:
+    from rein.config import fresh_configs
+    from rein.runtime.seeding import seed_everything
+    from rein.training.report import write_report
+    from rein.training.supervised import load_supervised, measure
+    from rein.training.supervised_report import evaluation_charts, evaluation_text
+
+    with fresh_configs():
+        algorithm, checkpoint = load_supervised(directory, arguments.checkpoint)
+    session.start_working()
+    seed_everything(0 if arguments.seed is None else arguments.seed)
+    result = measure(algorithm, with_uncertainty=algorithm.has_outliers)
+    charts = evaluation_charts(algorithm)
+    for number, chart in enumerate(charts, 1):
+        (directory.path / f"evaluation-{number}.svg").write_text(chart)
+    if arguments.record:
+        record = {"iterations": checkpoint, "held_out": True}
+        directory.add_evaluation({**record, **result.to_json()})
+    write_report(directory)
+    data = {"directory": str(directory.path), "checkpoint": checkpoint, **result.numbers}
+    drawn = f"\ncharts: {directory.report}" if charts else ""
+    return Outcome(data, evaluation_text(result) + drawn)
 
 
 def _position(directory: object) -> dict[str, int]:

@@ -92,10 +92,13 @@ def _zoo(show_all: bool) -> Section:
 def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
     from rein.zoo.bars import bar_text
 
-    is_share = entry.get("measure") == "success_rate"
+    is_share = entry.get("measure") in ("success_rate", "test_acc")
     bar = bar_text(entry, lambda value: _score(value, is_share))
     name = str(entry["algorithm"]).removesuffix("Algorithm")
-    first = (entry["name"], name, entry["env"], f"{entry['env_steps']:,}", bar)
+    task, length = (
+        (entry["env"], f"{entry['env_steps']:,}") if "env" in entry else (entry["data"], f"{entry['epochs']} epochs")
+    )
+    first = (entry["name"], name, task, length, bar)
     record = entry["record"]
     if record is None:
         return (*first, "", "", "", "", "", "unverified")

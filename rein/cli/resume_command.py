@@ -1,6 +1,6 @@
 """Goes on with a run exactly where its newest checkpoint was saved.
 
-A run that has finished can be trained longer with --env-steps.
+A run that has finished can be trained longer with --env-steps, one on labelled data with --epochs.
 
 Example:
   rein resume runs/ppo_cartpole-0-1
@@ -16,24 +16,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="directory of the run")
     parser.add_argument("--env-steps", type=int, metavar="N", help="train to so many environment steps in all")
+    parser.add_argument("--epochs", type=int, metavar="N", help="train to so many passes over labelled data in all")
     add_machine_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Resumes."""
-    from rein.cli.training import train_to_end, training_outcome, use_machine
+    from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs
     from rein.training.launch import extend_run, resume_run
     from rein.training.run_directory import RunDirectory, RunDirectoryError
+    from rein.training.supervised import resume_supervised_run
 
     directory = RunDirectory.open(arguments.run)
     record = directory.record()
-    if record.get("status") == "finished" and arguments.env_steps is None:
-        raise RunDirectoryError(f"{directory.path} has finished: give --env-steps to train it longer")
+    is_supervised = record.get("ml_type") == "sl"
+    longer, option = (arguments.epochs, "--epochs") if is_supervised else (arguments.env_steps, "--env-steps")
+    if record.get("status") == "finished" and longer is None:
+        raise RunDirectoryError(f"{directory.path} has finished: give {option} to train it longer")
     if arguments.device is None:
         arguments.device = record.get("device")
     use_machine(arguments)
     with fresh_configs():
+        if is_supervised:
+            learner = resume_supervised_run(directory, arguments.epochs)
+            print(f"resuming after {learner.run.iterations:,} passes", file=session.stream, flush=True)
+            return supervised_outcome(learner, train_to_end(learner, session))
         trainer = resume_run(directory)
         try:
             if arguments.env_steps is not None:

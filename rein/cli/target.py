@@ -100,6 +100,11 @@ def read_target(arguments: argparse.Namespace) -> Target:
         if env is None:
             raise BadInputError(f"--algorithm {arguments.algorithm} needs an environment: add --env CartPole-v1")
         entry = find_algorithm(arguments.algorithm)
+        if entry.is_supervised:
+            raise BadInputError(
+                f"{entry.name} learns from labelled data, not in an environment: train an entry such as "
+                "hypernetwork_digits, or a conf of yours that gives its data_creator"
+            )
         name = f"{entry.name}_{_file_name(env)}"
         return Target(name, entry.path, ("--algorithm", entry.name), env, overrides, arguments.parts)
     if not confs:

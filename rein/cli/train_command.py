@@ -30,9 +30,9 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Trains."""
     target = read_target(arguments)
 
-    from rein.cli.training import train_to_end, training_outcome, use_machine
+    from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs, pre_config
-    from rein.training.launch import numbered_directory, settle_seed, start_run
+    from rein.training.launch import is_supervised, numbered_directory, settle_seed, start_run, start_supervised
     from rein.training.run_directory import RunDirectory
 
     use_machine(arguments)
@@ -42,6 +42,11 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         target.configure()
         stem = f"{target.stem}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
-        trainer = start_run(directory, target.name, facts={**target.facts(), "command": session.command})
+        facts = {**target.facts(), "command": session.command}
+        if is_supervised():
+            learner = start_supervised(directory, target.name, facts=facts)
+            print(f"run directory: {directory.path}", file=session.stream, flush=True)
+            return supervised_outcome(learner, train_to_end(learner, session))
+        trainer = start_run(directory, target.name, facts=facts)
         print(f"run directory: {directory.path}", file=session.stream, flush=True)
         return training_outcome(trainer, train_to_end(trainer, session))

@@ -1,11 +1,12 @@
 """What `train`, `resume` and `demo` share: a device, a display, an end."""
 
 import argparse
-from typing import Any
+from typing import Any, overload
 
 from rein.cli.command import OK, Outcome, Session
 from rein.training.console import open_display
 from rein.training.report import write_report
+from rein.training.supervised import SupervisedResult, SupervisedTrainer
 from rein.training.trainer import Trainer, TrainingResult
 
 
@@ -18,7 +19,13 @@ def use_machine(arguments: argparse.Namespace) -> None:
         set_default_device(arguments.device)
 
 
-def train_to_end(trainer: Trainer, session: Session, plain: bool | None = None) -> TrainingResult:
+@overload
+def train_to_end(trainer: Trainer, session: Session, plain: bool | None = None) -> TrainingResult: ...
+@overload
+def train_to_end(trainer: SupervisedTrainer, session: Session, plain: bool | None = None) -> SupervisedResult: ...
+def train_to_end(
+    trainer: Trainer | SupervisedTrainer, session: Session, plain: bool | None = None
+) -> TrainingResult | SupervisedResult:
     """Trains with a display and writes the report; says in run.json if it failed.
 
     Args:
@@ -62,4 +69,28 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
         lines.append(f"stopped by {result.stopped_by} and saved; go on with: rein resume {path}")
     else:
         lines.append(f"next: rein evaluate {path}; rein play {path}; rein plot {path}")
+    return Outcome(data, "\n".join(lines), OK)
+
+
+def supervised_outcome(trainer: SupervisedTrainer, result: SupervisedResult) -> Outcome:
+    """What to say about a training on labelled data that has ended."""
+    progress, path = result.progress, trainer.directory.path
+    data: dict[str, Any] = {
+        "directory": str(path),
+        "status": "finished" if progress.fraction >= 1.0 else "stopped",
+        "stopped_by": result.stopped_by,
+        "iterations": progress.iterations,
+        "seconds": round(progress.seconds, 3),
+        "metrics": progress.metrics,
+        "evaluation": None if result.evaluation is None else result.evaluation.numbers,
+        "report": str(trainer.directory.report),
+    }
+    lines = [f"{progress.iterations:,} passes over the data in {progress.seconds:.1f} s"]
+    if result.evaluation is not None:
+        lines.append(f"last evaluation: {result.evaluation.headline}")
+    lines.append(f"report: {trainer.directory.report}")
+    if result.stopped_by is not None:
+        lines.append(f"stopped by {result.stopped_by} and saved; go on with: rein resume {path}")
+    else:
+        lines.append(f"next: rein evaluate {path}")
     return Outcome(data, "\n".join(lines), OK)

@@ -10,7 +10,8 @@ import numpy as np
 
 from rein.runtime.writers import MultiWriter, SummaryWriter
 from rein.training.evaluation import EvaluationResult
-from rein.training.trainer import Progress, Trainer, TrainingObserver
+from rein.training.supervised import SupervisedEvaluation, SupervisedTrainer
+from rein.training.trainer import Progress, Trainer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,15 +65,15 @@ class PlainDisplay:
         self._printed_at = now
         parts = [
             f"{progress.fraction:4.0%}",
-            f"{progress.env_steps:>9,} steps",
-            f"return {_number(mean_return(progress.metrics))}",
-            f"{self._pace.steps_per_second:,.0f} steps/s",
+            f"{_counted(progress):>15}",
+            _result_text(progress),
+            self._pace.text,
             f"eta {_duration(self._pace.seconds_left(progress))}",
             _losses_text(self._losses),
         ]
         print("  ".join(part for part in parts if part), file=self._file, flush=True)
 
-    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+    def on_evaluation(self, progress: Progress, result: EvaluationResult | SupervisedEvaluation) -> None:
         """Prints the result."""
         print(_evaluation_text(progress, result), file=self._file, flush=True)
 
@@ -101,24 +102,24 @@ class RichDisplay:
             return
         self._refreshed_at = now
         fields = {
-            "steps": f"{progress.env_steps:,} steps",
-            "result": f"return {_number(mean_return(progress.metrics))}",
-            "pace": f"{self._pace.steps_per_second:,.0f} steps/s",
+            "steps": _counted(progress),
+            "result": _result_text(progress),
+            "pace": self._pace.text,
             "eta": f"eta {_duration(self._pace.seconds_left(progress))}",
         }
         used = _bar_width(self._console) + len(" 100%") + sum(len(text) + 1 for text in fields.values()) + 1
         losses = _losses_text(self._losses, self._console.width - used)
         self._bar.update(self._task, completed=progress.fraction, losses=losses, **fields)
 
-    def on_evaluation(self, progress: Progress, result: EvaluationResult) -> None:
+    def on_evaluation(self, progress: Progress, result: EvaluationResult | SupervisedEvaluation) -> None:
         """Prints the result above the bar."""
         self._console.print(_evaluation_text(progress, result), highlight=False)
 
 
 @contextmanager
 def open_display(
-    trainer: Trainer, file: IO[str] | None = None, plain: bool | None = None
-) -> Iterator[TrainingObserver]:
+    trainer: Trainer | SupervisedTrainer, file: IO[str] | None = None, plain: bool | None = None
+) -> Iterator["PlainDisplay | RichDisplay"]:
     """Shows the training of `trainer` while the block lasts.
 
     Args:
@@ -134,7 +135,7 @@ def open_display(
         plain = not (console.is_terminal or console.is_jupyter)
     losses = LatestLosses()
     with ExitStack() as stack:
-        display: TrainingObserver
+        display: PlainDisplay | RichDisplay
         if plain:
             display = PlainDisplay(stream, losses)
         else:
@@ -172,18 +173,29 @@ class _Pace:
     def __init__(self) -> None:
         self._start: Progress | None = None
         self.steps_per_second = 0.0
+        self._unit = "steps"
         self._fraction_per_second = 0.0
 
     def see(self, progress: Progress) -> None:
         if self._start is None:
             # The first iteration compiles and warms up: it says little about the others.
             self._start = progress
-            self.steps_per_second = progress.env_steps / max(progress.seconds, 1e-9)
+            self._unit = "steps" if progress.env_steps else "iterations"
+            self.steps_per_second = self._count(progress) / max(progress.seconds, 1e-9)
             self._fraction_per_second = progress.fraction / max(progress.seconds, 1e-9)
             return
         seconds = max(progress.seconds - self._start.seconds, 1e-9)
-        self.steps_per_second = (progress.env_steps - self._start.env_steps) / seconds
+        self.steps_per_second = (self._count(progress) - self._count(self._start)) / seconds
         self._fraction_per_second = (progress.fraction - self._start.fraction) / seconds
+
+    def _count(self, progress: Progress) -> int:
+        return progress.env_steps if self._unit == "steps" else progress.iterations
+
+    @property
+    def text(self) -> str:
+        """The pace in words."""
+        digits = 0 if self.steps_per_second >= 10 else 1
+        return f"{self.steps_per_second:,.{digits}f} {self._unit}/s"
 
     def seconds_left(self, progress: Progress) -> float:
         return (1.0 - progress.fraction) / self._fraction_per_second if self._fraction_per_second else np.inf
@@ -197,7 +209,22 @@ def mean_return(metrics: dict[str, float]) -> float | None:
     return sum(parts) if parts else None
 
 
-def _evaluation_text(progress: Progress, result: EvaluationResult) -> str:
+def _counted(progress: Progress) -> str:
+    """How far a run has come; one without an environment is counted by iterations."""
+    return f"{progress.env_steps:,} steps" if progress.env_steps else f"{progress.iterations:,} iterations"
+
+
+def _result_text(progress: Progress) -> str:
+    if "accuracy" in progress.metrics:
+        return f"accuracy {progress.metrics['accuracy']:.1%}"
+    if "loss" in progress.metrics:
+        return f"loss {_number(progress.metrics['loss'])}"
+    return f"return {_number(mean_return(progress.metrics))}"
+
+
+def _evaluation_text(progress: Progress, result: EvaluationResult | SupervisedEvaluation) -> str:
+    if isinstance(result, SupervisedEvaluation):
+        return f"evaluation after {progress.iterations:,} iterations: {result.headline}"
     low, high = result.confidence_interval()
     return (
         f"evaluation at {progress.env_steps:,} steps: {_number(result.mean)} "

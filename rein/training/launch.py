@@ -21,6 +21,7 @@ from rein.config import (
 from rein.framework import TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.run_directory import RunDirectory, write_atomically
+from rein.training.supervised import SupervisedTrainer, start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
 
 DEFAULT_SEED = 0
@@ -72,6 +73,20 @@ def start_run(
         **(facts or {}),
     )
     return trainer
+
+
+def is_supervised() -> bool:
+    """Whether the configuration in force trains on labelled data."""
+    return get_config_value("TrainerConfig.ml_type") == "sl"
+
+
+def start_supervised(directory: RunDirectory, name: str, facts: Mapping[str, Any] | None = None) -> SupervisedTrainer:
+    """What `start_run` is, for a configuration that trains on labelled data."""
+    try:
+        return start_supervised_run(directory, name, settle_seed(), facts=facts)
+    except BaseException:
+        _remove_empty(directory.path)
+        raise
 
 
 def resume_run(

@@ -19,6 +19,7 @@ from rein.training.statistics_of_runs import (
     read_curve,
     read_series,
 )
+from rein.training.supervised import SupervisedEvaluation, describe_number
 from rein.training.svg_chart import line_chart, short_number
 
 MAX_VIDEO_BYTES = 4 * 2**20
@@ -88,7 +89,7 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
         status=escape(_status(record)),
         result=_result(evaluations),
         curves=_curves(directory, metrics_per_report),
-        evaluation=_evaluation(evaluations),
+        evaluation=_evaluation(evaluations) + _charts_of_evaluation(directory),
         video=_video(directory),
         plans=_plans(directory),
         pictures=_pictures(directory),
@@ -103,7 +104,9 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
 
 def _status(record: dict[str, Any]) -> str:
     parts = [str(record.get("status", "unknown"))]
-    if "env_steps" in record:
+    if record.get("ml_type") == "sl":
+        parts.append(f"{record.get('iterations', 0):,} passes over the data")
+    elif "env_steps" in record:
         parts.append(f"{record['env_steps']:,} environment steps in {record.get('iterations', 0):,} iterations")
     if "seconds" in record:
         parts.append(f"{record['seconds']:,.0f} s")
@@ -116,6 +119,8 @@ def _result(evaluations: list[dict[str, Any]]) -> str:
     if not evaluations:
         return ""
     last = evaluations[-1]
+    if "numbers" in last:
+        return f'<div class="result">Last evaluation: {escape(SupervisedEvaluation.from_json(last).headline)}</div>'
     low, high = last["ci95"]
     kind = "held-out evaluation" if last.get("held_out") else "evaluation"
     return (
@@ -154,6 +159,8 @@ def _chosen(series: dict[str, ScalarSeries]) -> list[str]:
 def _evaluation(evaluations: list[dict[str, Any]]) -> str:
     if not evaluations:
         return ""
+    if "numbers" in evaluations[-1]:
+        return _supervised_evaluation(evaluations)
     rows = [
         (
             f"{one.get('env_steps', 0):,}",
@@ -168,6 +175,26 @@ def _evaluation(evaluations: list[dict[str, Any]]) -> str:
     ]
     header = ("environment steps", "mean return", "95% interval", "deviation", "mean length", "episodes", "kind")
     return "<h2>Evaluations</h2>" + _table([header, *rows], with_header=True)
+
+
+def _supervised_evaluation(evaluations: list[dict[str, Any]]) -> str:
+    names = list(evaluations[-1]["numbers"])
+    titles = [describe_number(name, 0.0)[0] for name in names]
+    rows = [
+        (
+            str(one.get("iterations", "")),
+            *(describe_number(n, one["numbers"][n])[1] if n in one["numbers"] else "" for n in names),
+            "held-out" if one.get("held_out") else "while training",
+        )
+        for one in evaluations[-20:]
+    ]
+    return "<h2>Evaluations</h2>" + _table([("pass", *titles, "kind"), *rows], with_header=True)
+
+
+def _charts_of_evaluation(directory: RunDirectory) -> str:
+    """What `rein evaluate` drew of a run on labelled data."""
+    charts = [f"<div>{path.read_text()}</div>" for path in sorted(directory.path.glob("evaluation-*.svg"))]
+    return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
 
 
 def _video(directory: RunDirectory) -> str:
@@ -243,9 +270,10 @@ def _table(rows: Sequence[tuple[str, ...]], with_header: bool = False) -> str:
 
 
 def _commands(directory: RunDirectory, record: dict[str, Any]) -> str:
+    play = [] if record.get("ml_type") == "sl" else [f"rein play {directory.path} --output policy.mp4"]
     lines = [
         f"rein evaluate {directory.path}",
-        f"rein play {directory.path} --output policy.mp4",
+        *play,
         f"tensorboard --logdir {directory.summaries}",
     ]
     if record.get("command"):

@@ -21,6 +21,7 @@ from rein.config.names import did_you_mean
 _HOME = Path(__file__).parent
 _REQUIRED_KEYS = ("algorithm",)
 _TASK_KEYS = ("env", "env_steps")
+_DATA_TASK_KEYS = ("data", "epochs")
 
 
 class ZooEntry(NamedTuple):
@@ -30,7 +31,7 @@ class ZooEntry(NamedTuple):
     path: Path
     summary: str
     facts: Mapping[str, Any]
-    """The dict `ENTRY`: algorithm, and for a task env, env_steps and maybe bar, reference, seeds, notes."""
+    """The dict `ENTRY`: algorithm, for a task env and env_steps, or data and epochs, and maybe bar, reference, notes."""
 
     @property
     def algorithm(self) -> str:
@@ -41,6 +42,11 @@ class ZooEntry(NamedTuple):
     def env(self) -> str | None:
         """Id of the environment; None for a base."""
         return self.facts.get("env")
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether it is trained on labelled data instead of in an environment."""
+        return "data" in self.facts
 
     def to_json(self) -> dict[str, Any]:
         """Everything in plain values."""
@@ -54,7 +60,7 @@ class UnknownEntryError(ValueError):
 @cache
 def tasks() -> dict[str, ZooEntry]:
     """All tasks by name, such as "ppo_cartpole"."""
-    return _read_folder(_HOME / "tasks", _REQUIRED_KEYS + _TASK_KEYS)
+    return _read_folder(_HOME / "tasks", _REQUIRED_KEYS, is_task=True)
 
 
 @cache
@@ -102,13 +108,16 @@ def read_entry(path: Path) -> ZooEntry:
     return ZooEntry(path.stem, path, docstring.partition("\n")[0], facts)
 
 
-def _read_folder(folder: Path, required: tuple[str, ...]) -> dict[str, ZooEntry]:
+def _read_folder(folder: Path, required: tuple[str, ...], is_task: bool = False) -> dict[str, ZooEntry]:
     paths = sorted(path for path in folder.glob("*.py") if path.stem != "__init__")
     entries = {path.stem: read_entry(path) for path in paths}
     for entry in entries.values():
-        missing = [key for key in required if key not in entry.facts]
+        needed = required
+        if is_task:
+            needed += _DATA_TASK_KEYS if entry.is_supervised else _TASK_KEYS
+        missing = [key for key in needed if key not in entry.facts]
         if missing:
-            raise ValueError(f"{entry.path}: ENTRY lacks {', '.join(missing)}; it needs {', '.join(required)}")
+            raise ValueError(f"{entry.path}: ENTRY lacks {', '.join(missing)}; it needs {', '.join(needed)}")
     return entries
 
 

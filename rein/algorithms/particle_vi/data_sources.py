@@ -1,15 +1,15 @@
 """Labelled data as loaders: from arrays, and scikit-learn's digits as an example."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset, random_split
 
-from rein.algorithms.particle_vi.labelled_data import Loader
+from rein.algorithms.particle_vi.labelled_data import DataCreator, Loader
 from rein.config import configurable
 
 
@@ -23,8 +23,6 @@ class LabelledTensors(TensorDataset):
             examples: [M, ...].
             labels: [M, ...], of integers for classes 0, 1, ...
         """
-        if len(examples) != len(labels):
-            raise ValueError(f"there are {len(examples)} examples and {len(labels)} labels: give as many of both")
         super().__init__(examples, labels)
         self.classes: list[int] | None = None
         if not labels.is_floating_point():
@@ -70,6 +68,8 @@ def as_loaders(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, batch_size:
 
 def _tensors(examples: ArrayLike, labels: ArrayLike) -> tuple[Tensor, Tensor]:
     x, y = torch.as_tensor(np.asarray(examples)), torch.as_tensor(np.asarray(labels))
+    if len(x) != len(y):
+        raise ValueError(f"there are {len(x)} examples and {len(y)} labels: give as many of both")
     return x.float(), y.float() if y.is_floating_point() else y.long()
 
 
@@ -117,3 +117,46 @@ def outlier_digits(
 ) -> tuple[Loader, Loader]:
     """Those of the digits that were not trained on, for `eval_uncertainty`; see `digits`."""
     return as_loaders(*_digits(classes, as_images), batch_size)
+
+
+class GivenLoaders:
+    """Makes the same two loaders whenever it is called."""
+
+    def __init__(self, train: Loader, test: Loader) -> None:
+        """Keeps the loaders."""
+        self.train, self.test = train, test
+
+    def __call__(self) -> tuple[Loader, Loader]:
+        """The loaders."""
+        return self.train, self.test
+
+
+def as_data_creator(data: Any, batch_size: int = 64) -> DataCreator:
+    """A function that makes the loaders of training and test data.
+
+    Args:
+        data: "digits"; such a function already; a loader, a data set, or a pair of either to train and to test on; arrays
+            (examples, labels) or (examples, labels, test examples, test labels).
+        batch_size: of loaders that are made here.
+    """
+    if data == "digits" and isinstance(data, str):
+        return digits
+    if callable(data) and not isinstance(data, Dataset | DataLoader):
+        return cast(DataCreator, data)
+    parts = data if isinstance(data, tuple | list) else (data,)
+    if all(isinstance(part, DataLoader) for part in parts) and len(parts) <= 2:
+        return GivenLoaders(parts[0], parts[-1])
+    if all(isinstance(part, Dataset) for part in parts) and len(parts) <= 2:
+        if len(parts) == 1:
+            size = len(parts[0])
+            parts = random_split(parts[0], [size - size // 5, size // 5], torch.Generator().manual_seed(0))
+        train = DataLoader(parts[0], min(batch_size, len(parts[0])), shuffle=True)
+        return GivenLoaders(train, DataLoader(parts[1], 512))
+    if len(parts) in (2, 4) and not any(isinstance(part, str | Dataset | DataLoader) for part in parts):
+        examples, labels, *test = parts
+        test_examples, test_labels = test or (None, None)
+        return GivenLoaders(*loaders_from_arrays(examples, labels, test_examples, test_labels, batch_size))
+    raise TypeError(
+        f"data is {type(data).__name__}: give arrays (examples, labels), a torch DataLoader or Dataset, a pair of those to "
+        'train and to test on, a function that returns two loaders, or "digits"'
+    )

@@ -1,0 +1,42 @@
+"""HyperNetwork: a generator of networks for labelled data, trained by GPVI to follow the posterior."""
+
+from rein.algorithms.particle_vi import HyperNetwork
+from rein.config import config, define_config
+from rein.optimizers import Adam
+from rein.runtime import LinearScheduler
+
+ENTRY = {
+    "algorithm": "HyperNetwork",
+    "data": "labelled examples",
+    "reference": "Ratzlaff & Fuxin 2019, arXiv:1901.11058; Ratzlaff et al. 2021, arXiv:2107.00107",
+}
+
+learning_rate = define_config("learning_rate", 2e-3)
+weight_decay = define_config("weight_decay", 1e-4)
+
+config(
+    "HyperNetwork",
+    fc_layer_params=(100,),
+    noise_dim=32,
+    hidden_layers=(64,),
+    num_particles=10,
+    entropy_regularization=None,
+    functional_gradient=True,
+    block_inverse_mvp=True,
+    direct_jac_inverse=True,
+    init_lambda=0.1,
+    optimizer=Adam(
+        lr=LinearScheduler("percent", ((0.0, learning_rate), (0.5, learning_rate), (1.0, 0.02 * learning_rate))),
+        weight_decay=weight_decay,
+    ),
+)
+config(
+    "TrainerConfig",
+    ml_type="sl",
+    algorithm_ctor=HyperNetwork,
+    num_iterations=60,
+    evaluate=True,
+    eval_interval=10,
+    summary_interval=1,
+    num_checkpoints=5,
+)
