@@ -75,7 +75,11 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
     """Policy and value networks with an encoder each, and a second value head on the policy's encoder."""
 
     def __init__(
-        self, observation_spec: Nest, action_spec: Nest, encoding_network_ctor: Callable[..., Network]
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        encoding_network_ctor: Callable[..., Network],
+        reward_spec: TensorSpec = TensorSpec(()),
     ) -> None:
         """Makes the networks.
 
@@ -83,14 +87,18 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
             observation_spec: specs of the observation.
             action_spec: bounded specs of the action.
             encoding_network_ctor: called as `ctor(input_tensor_spec=)` for each encoder.
+            reward_spec: a scalar, or a vector, each dimension of which has a value.
         """
         super().__init__()
         self.policy_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
         self.value_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
         encoding = self.policy_encoder.output_spec
         self.policy_head = ActorDistributionNetwork(encoding, action_spec, fc_layer_params=())
-        self.aux_head = ValueNetwork(encoding, fc_layer_params=())
-        self.value_head = ValueNetwork(self.value_encoder.output_spec, fc_layer_params=())
+        self.aux_head: Network = ValueNetwork(encoding, fc_layer_params=())
+        self.value_head: Network = ValueNetwork(self.value_encoder.output_spec, fc_layer_params=())
+        if reward_spec.ndim:
+            self.aux_head = self.aux_head.make_parallel(reward_spec.numel)
+            self.value_head = self.value_head.make_parallel(reward_spec.numel)
         self.state_spec = PPGState(policy=self.policy_encoder.state_spec, value=self.value_encoder.state_spec)
 
     def policy(self, observation: Nest, state: PPGState) -> tuple[Nest, Tensor, PPGState]:
@@ -99,12 +107,12 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
         return self.policy_head(encoding)[0], encoding, state._replace(policy=policy_state)
 
     def value(self, observation: Nest, state: PPGState) -> tuple[Tensor, PPGState]:
-        """V(s), [B], and the new state."""
+        """V(s), [B] or [B, D], and the new state."""
         encoding, value_state = self.value_encoder(observation, state.value)
         return self.value_head(encoding)[0], state._replace(value=value_state)
 
     def aux_value(self, encoding: Tensor) -> Tensor:
-        """V_aux(s), [B], from the policy's encoding."""
+        """V_aux(s), [B] or [B, D], from the policy's encoding."""
         return self.aux_head(encoding)[0]
 
 
@@ -135,7 +143,7 @@ class PPGAlgorithm(OffPolicyAlgorithm):
         Args:
             observation_spec: specs of the observation.
             action_spec: bounded specs of the action.
-            reward_spec: must be a scalar.
+            reward_spec: a scalar, or a vector for several rewards, whose advantages are summed.
             env: batched environment; for the root algorithm only.
             config: settings of the run; for the root algorithm only.
             aux_options: how the auxiliary phase trains.
@@ -149,9 +157,9 @@ class PPGAlgorithm(OffPolicyAlgorithm):
             beta_clone: weight of the divergence from the old policy in the auxiliary phase.
             loss_class: loss of the policy phase, called as `loss_class(debug_summaries=)`.
         """
-        if reward_spec.numel > 1:
-            raise ValueError(f"{name} learns from a scalar reward, this one is {reward_spec}: combine its dimensions")
-        network = DisjointPolicyValueNetwork(observation_spec, action_spec, encoding_network_ctor)
+        if reward_spec.ndim > 1:
+            raise ValueError(f"{name}: reward_spec is {reward_spec}: rewards are scalars or vectors")
+        network = DisjointPolicyValueNetwork(observation_spec, action_spec, encoding_network_ctor, reward_spec)
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -212,6 +220,8 @@ class PPGAlgorithm(OffPolicyAlgorithm):
             log_prob=log_prob,
             action_distribution=distribution,
             value=value,
+            # A copy: the weights may change before the info is used.
+            reward_weights=() if self._reward_weights is None else self._reward_weights.repeat(len(value), 1),
         )
         return AlgStep(output=action, state=state, info=info)
 
@@ -313,11 +323,16 @@ class AuxiliaryPhase(Algorithm):
 
     def calc_loss(self, info: PPGAuxInfo) -> LossInfo:
         """L_joint + L_value, [T, B]."""
-        aux_loss = 0.5 * (info.aux_value - info.returns).square()
-        value_loss = 0.5 * (info.value - info.returns).square()
+        aux_loss, value_loss = _half_square(info.aux_value - info.returns), _half_square(info.value - info.returns)
         clone_loss = sum_over_nest(nest.map_structure(kl_divergence, info.old_distribution, info.action_distribution))
         loss = aux_loss + self._beta_clone * clone_loss + value_loss
         return LossInfo(loss=loss, extra={"aux": aux_loss, "clone": clone_loss, "value": value_loss})
+
+
+def _half_square(error: Tensor) -> Tensor:
+    """Half of the squared error [T, B], averaged over the dimensions of a vector reward."""
+    loss = 0.5 * error.square()
+    return loss.mean(2) if loss.ndim == 3 else loss
 
 
 def _copy_of(optimizer: Any | None) -> Any:

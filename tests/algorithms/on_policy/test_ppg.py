@@ -175,9 +175,33 @@ def test_it_needs_returns_beforehand(make: Any) -> None:
         ppg(make, loss_class=partial(PPOLoss, compute_advantages_internally=True))
 
 
-def test_it_refuses_a_vector_reward(make: Any) -> None:
-    with pytest.raises(ValueError, match="learns from a scalar reward"):
-        ppg(make, reward_dim=2)
+@pytest.mark.parametrize("reward_dim", [1, 2])
+def test_each_of_several_rewards_has_a_value(make: Any, reward_dim: int) -> None:
+    alg = ppg(make, reward_dim=reward_dim)
+    phases = record_phases(alg)
+    for _ in range(2):
+        alg.train_iter()
+    assert phases[0].rollout_info.returns.shape[2:] == (reward_dim,)
+    assert alg._network.value(torch.zeros(5, *alg.observation_spec.shape), alg._network.state_spec)[0].shape == (
+        5,
+        reward_dim,
+    )
+    loss = alg._aux_phase.calc_loss(
+        PPGAuxInfo(
+            returns=torch.tensor([[[3.0, 1.0]]]),
+            old_distribution=Categorical(logits=torch.zeros(1, 1, 2)),
+            action_distribution=Categorical(logits=torch.zeros(1, 1, 2)),
+            value=torch.tensor([[[1.0, 1.0]]]),
+            aux_value=torch.tensor([[[3.0, 3.0]]]),
+        )
+    )
+    assert loss.extra["value"].tolist() == [[1.0]]
+    assert loss.extra["aux"].tolist() == [[1.0]]
+
+
+def test_rewards_of_higher_rank_are_refused() -> None:
+    with pytest.raises(ValueError, match="scalars or vectors"):
+        PPGAlgorithm(TensorSpec((3,)), BoundedTensorSpec((), torch.int64, 0, 2), TensorSpec((2, 2)))
 
 
 def test_it_refuses_to_sample_from_a_replay_buffer(make: Any) -> None:
