@@ -17,7 +17,7 @@ from torch import Tensor
 from rein import nest
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy.actor_critic import ActorCriticInfo
-from rein.algorithms.on_policy.ppo import PPOInfo, ppo_info
+from rein.algorithms.on_policy.ppo import ppo_info
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
 from rein.distributions import (
@@ -59,6 +59,24 @@ class PPGState(NamedTuple):
 
     policy: Nest = ()
     value: Nest = ()
+
+
+class PPGInfo(NamedTuple):
+    """What the policy phase needs of a step; see `PPOInfo`."""
+
+    step_type: Nest = ()
+    discount: Nest = ()
+    reward: Nest = ()
+    action: Nest = ()
+    rollout_log_prob: Nest = ()
+    rollout_action_distribution: Nest = ()
+    returns: Nest = ()
+    advantages: Nest = ()
+    action_distribution: Nest = ()
+    value: Nest = ()
+    reward_weights: Nest = ()
+    row: Nest = ()
+    """int64 number of the step in its rollout; `()` without auxiliary phase."""
 
 
 class PPGAuxInfo(NamedTuple):
@@ -178,6 +196,7 @@ class PPGAlgorithm(OffPolicyAlgorithm):
         self._aux_options = aux_options
         self._aux_phase: AuxiliaryPhase | None = None
         self._waiting: list[Experience] = []
+        self._learnt_returns: list[tuple[Tensor, Tensor]] = []
         self._iterations = 0
         if aux_options.enabled and config is not None:
             self._check_auxiliary(config)
@@ -229,36 +248,54 @@ class PPGAlgorithm(OffPolicyAlgorithm):
 
     def preprocess_experience(
         self, root_inputs: TimeStep, rollout_info: ActorCriticInfo, batch_info: BatchInfo
-    ) -> tuple[TimeStep, PPOInfo]:
-        """Computes advantages and returns, and keeps the rollout for the auxiliary phase."""
-        info = ppo_info(self._loss, rollout_info)
+    ) -> tuple[TimeStep, PPGInfo]:
+        """Computes advantages and returns, and numbers the steps [B, T] for the auxiliary phase."""
+        info = PPGInfo(*ppo_info(self._loss, rollout_info))
         if self._aux_phase is not None:
-            kept = TimeStep(step_type=root_inputs.step_type, observation=root_inputs.observation)
-            data = Experience(time_step=kept, rollout_info=PPGAuxInfo(returns=info.returns))
-            # The last step was only looked at; its return is not known.
-            self._waiting.append(nest.map_structure(lambda t: t[:, :-1].transpose(0, 1).clone(), data))
+            shape = rollout_info.step_type.shape
+            info = info._replace(row=torch.arange(shape.numel()).reshape(shape))
         return root_inputs, info
 
-    def train_step(self, inputs: TimeStep, state: PPGState, plain_rollout_info: PPOInfo) -> AlgStep:
+    def train_step(self, inputs: TimeStep, state: PPGState, plain_rollout_info: PPGInfo) -> AlgStep:
         """Evaluates the current policy and value at stored states."""
         distribution, _, state = self._network.policy(inputs.observation, state)
         value, state = self._network.value(inputs.observation, state)
         return AlgStep(state=state, info=plain_rollout_info._replace(action_distribution=distribution, value=value))
 
-    def calc_loss(self, info: PPOInfo) -> LossInfo:
+    def calc_loss(self, info: PPGInfo) -> LossInfo:
         """See `PPOLoss`."""
         return self._loss.calc_loss(info)
 
+    def after_update(self, root_inputs: Nest, info: PPGInfo) -> None:
+        """Keeps the returns that were learnt from, for the auxiliary phase."""
+        if self._aux_phase is not None:
+            self._learnt_returns.append((info.row.flatten(), info.returns.flatten(0, 1)))
+
     # Auxiliary phase.
 
-    def after_train_iter(self, root_inputs: Nest | None, rollout_info: Nest | None) -> None:
-        """Runs the auxiliary phase when it is due."""
+    def after_train_iter(self, root_inputs: TimeStep | None, rollout_info: Nest | None) -> None:
+        """Keeps the rollout of the iteration, and runs the auxiliary phase when it is due."""
+        if root_inputs is not None and self._learnt_returns:
+            self._keep(root_inputs)
         self._iterations += 1
         if self._aux_phase is None or self._iterations % self._aux_options.interval != 0 or not self._waiting:
             return
         with timer("auxiliary"):
             self._aux_phase.train_on(nest.concat_nests(self._waiting))
         self._waiting = []
+
+    def _keep(self, root_inputs: TimeStep) -> None:
+        """Adds a rollout [T, B, ...] to those that wait, with the returns that the updates of the iteration saw."""
+        steps, size = root_inputs.step_type.shape
+        rows, values = (torch.cat(part) for part in zip(*self._learnt_returns, strict=True))
+        self._learnt_returns = []
+        # The numbers count a last step that was only looked at, and which nobody learnt from.
+        returns = values.new_zeros(size * (steps + 1), *values.shape[1:])
+        returns[rows] = values
+        returns = returns.unflatten(0, (size, steps + 1))[:, :steps].transpose(0, 1)
+        kept = TimeStep(step_type=root_inputs.step_type, observation=root_inputs.observation)
+        data = Experience(time_step=kept, rollout_info=PPGAuxInfo(returns=returns))
+        self._waiting.append(nest.map_structure(torch.clone, data))
 
     def get_extra_state(self) -> dict[str, Any]:
         """The rollouts that wait for the auxiliary phase, and the number of iterations."""

@@ -9,8 +9,8 @@ from rein import nest
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import PPGAlgorithm, PPOAlgorithm
 from rein.algorithms.on_policy.ppg import PPGAuxInfo, PPGAuxOptions
-from rein.data_structures import restart
-from rein.distributions import Categorical, kl_divergence
+from rein.data_structures import BatchInfo, restart
+from rein.distributions import Categorical, kl_divergence, map_params
 from rein.framework import TrainerConfig
 from rein.networks import EncodingNetwork, LSTMEncodingNetwork
 from rein.networks.state import zero_state
@@ -69,6 +69,20 @@ def test_the_returns_are_those_that_ppo_learnt_from(make: Any) -> None:
     info = rollouts[0].rollout_info
     returns, _ = alg._loss.returns_and_advantages(info, info.value.detach())
     assert torch.allclose(phases[0].rollout_info.returns, returns[:-1], atol=1e-6)
+
+
+def test_preparing_data_and_losses_keep_nothing(make: Any) -> None:
+    alg = ppg(make, interval=5)
+    rollouts = []
+    unroll = alg.unroll
+    alg.unroll = lambda length: rollouts.append(unroll(length)) or rollouts[-1]
+    alg.train_iter()
+    assert len(alg._waiting) == 1
+    data = map_params(lambda tensor: tensor.transpose(0, 1), rollouts[0])
+    for _ in range(2):
+        alg.preprocess_experience(data.time_step, data.rollout_info, BatchInfo())
+    alg.after_train_iter(None, None)
+    assert len(alg._waiting) == 1
 
 
 def test_without_an_auxiliary_phase_it_is_ppo(make: Any) -> None:
