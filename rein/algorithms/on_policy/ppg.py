@@ -292,7 +292,7 @@ class PPGAlgorithm(OffPolicyAlgorithm):
         # The numbers count a last step that was only looked at, and which nobody learnt from.
         returns = values.new_zeros(size * (steps + 1), *values.shape[1:])
         returns[rows] = values
-        returns = returns.unflatten(0, (size, steps + 1))[:, :steps].transpose(0, 1)
+        returns = returns.reshape(size, steps + 1, *values.shape[1:])[:, :steps].transpose(0, 1)
         kept = TimeStep(step_type=root_inputs.step_type, observation=root_inputs.observation)
         data = Experience(time_step=kept, rollout_info=PPGAuxInfo(returns=returns))
         self._waiting.append(nest.map_structure(torch.clone, data))
