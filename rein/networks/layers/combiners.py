@@ -30,19 +30,33 @@ class NestCombiner(Layer):
 class NestConcat(NestCombiner):
     """Concatenates along a dimension counted from the end, the last by default."""
 
-    def __init__(self, dim: int = -1) -> None:
-        """Keeps the dimension.
+    def __init__(self, nest_mask: Nest = None, dim: int = -1) -> None:
+        """Keeps the settings.
 
         Args:
+            nest_mask: bools in the structure of the input, True for the parts to keep; None: all.
             dim: counted from the end, so negative.
         """
         if dim >= 0:
             raise ValueError(f"NestConcat: count dim from the end, got {dim}; use -1 for the last")
+        keeps = None if nest_mask is None else nest.flatten(nest_mask)
+        if keeps is not None and not (any(keeps) and all(isinstance(keep, bool) for keep in keeps)):
+            raise ValueError(f"NestConcat: nest_mask must hold bools, at least one of them True, got {nest_mask!r}")
         super().__init__()
+        self.nest_mask = nest_mask
+        self._keeps = keeps
         self.dim = dim
 
+    def forward(self, inputs: Nest) -> Tensor:
+        """One tensor from the parts of a nest that the mask keeps."""
+        if self.nest_mask is not None:
+            nest.assert_same_structure(inputs, self.nest_mask)
+        return super().forward(inputs)
+
     def combine(self, tensors: list[Tensor]) -> Tensor:
-        """The concatenation of `tensors`."""
+        """The concatenation of those of `tensors` that the mask keeps."""
+        if self._keeps is not None:
+            tensors = [tensor for tensor, keep in zip(tensors, self._keeps, strict=True) if keep]
         return tensors[0] if len(tensors) == 1 else torch.cat(tensors, self.dim)
 
 

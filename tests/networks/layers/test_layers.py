@@ -245,7 +245,7 @@ def test_attention_ignores_masked_memory():
         (lambda: TransformerBlock(8, 2, 3, positional_encoding="rel"), "choose 'abs' or 'none'"),
         (lambda: layers.Permute(0, 2), "not a permutation"),
         (lambda: layers.Transpose(0, 1), "from the end"),
-        (lambda: layers.NestConcat(1), "from the end"),
+        (lambda: layers.NestConcat(dim=1), "from the end"),
         (lambda: layers.Sum(0), "from the end"),
         (lambda: Embedding(0, 3), "num_embeddings"),
         (lambda: layers.LSTMLayer(3, 0), "hidden_size"),
