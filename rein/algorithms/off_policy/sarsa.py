@@ -19,7 +19,7 @@ stay empty.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,7 @@ from rein.algorithms.off_policy.critics import (
     sequence_priority,
 )
 from rein.algorithms.off_policy.sarsa_policies import DeterministicPolicy, PolicySample, StochasticPolicy
+from rein.algorithms.off_policy.sarsa_structures import SarsaInfo, SarsaLossInfo, SarsaState, with_steps_before
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
 from rein.distributions import calc_default_target_entropy
@@ -51,39 +52,7 @@ from rein.runtime.schedules import Scheduler
 from rein.specs import TensorSpec
 from rein.statistics import TargetUpdater
 
-
-class SarsaState(NamedTuple):
-    """The step before (only for sequences of one step), recurrent states, and the exploration noise."""
-
-    prev_observation: Nest = ()
-    prev_step_type: Nest = ()
-    actor: Nest = ()
-    critics: Nest = ()
-    target_critics: Nest = ()
-    noise: Nest = ()
-
-
-class SarsaInfo(NamedTuple):
-    """What the losses need of a step; an off-policy `rollout_step` fills `action` only."""
-
-    reward: Nest = ()
-    step_type: Nest = ()
-    discount: Nest = ()
-    action_distribution: Nest = ()
-    actor_loss: Nest = ()
-    critics: Nest = ()
-    target_critics: Nest = ()
-    neg_entropy: Nest = ()
-    action: Nest = ()
-
-
-class SarsaLossInfo(NamedTuple):
-    """Losses by part."""
-
-    actor: Nest = ()
-    critic: Nest = ()
-    alpha: Nest = ()
-    neg_entropy: Nest = ()
+__all__ = ["SarsaAlgorithm", "SarsaInfo", "SarsaLossInfo", "SarsaState"]
 
 
 @configurable
@@ -395,7 +364,7 @@ class SarsaAlgorithm(LearnsFromSteps, RLAlgorithm):
     def _targets(self, info: SarsaInfo) -> tuple[SarsaInfo, Tensor]:
         """What the critic's loss gets: transitions, with the entropy in their reward if so chosen, and values."""
         if self._has_single_steps:
-            info = _with_steps_before(info)
+            info = with_steps_before(info)
         if self._use_entropy_reward and self._log_alpha is not None:
             # Entropy of step t is earned with its discount, so that a terminal step earns none.
             bonus = -self._log_alpha.detach().exp() * info.neg_entropy.detach() * info.discount
@@ -407,23 +376,6 @@ class SarsaAlgorithm(LearnsFromSteps, RLAlgorithm):
         """Moves the targets."""
         keep_target_statistics([self._critic_loss], info, self._targets)
         self._update_targets()
-
-
-def _with_steps_before(info: SarsaInfo) -> SarsaInfo:
-    """Transitions [2, B] from steps [1, B] whose `critics` are those of the step before."""
-
-    def put(before: Tensor, now: Tensor) -> Tensor:
-        return torch.cat([before, now])
-
-    zeros = torch.zeros_like
-    return SarsaInfo(
-        reward=put(zeros(info.reward), info.reward),
-        step_type=put(torch.full_like(info.step_type, StepType.MID), info.step_type),
-        discount=put(torch.ones_like(info.discount), info.discount),
-        critics=put(info.critics, zeros(info.critics)),
-        target_critics=put(zeros(info.target_critics), info.target_critics),
-        neg_entropy=put(info.neg_entropy, info.neg_entropy) if isinstance(info.neg_entropy, Tensor) else (),
-    )
 
 
 def _sequence_length(config: TrainerConfig | None) -> int | None:

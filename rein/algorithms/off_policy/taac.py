@@ -26,6 +26,7 @@ from rein import nest
 from rein.algorithms.off_policy.critics import Critics, action_gradient_loss, keep_target_statistics, pessimistic
 from rein.algorithms.off_policy.sac_settings import TargetEntropies, find_target_entropy
 from rein.algorithms.off_policy.taac_loss import TAACTDLoss
+from rein.algorithms.off_policy.taac_settings import check_settings
 from rein.algorithms.off_policy.taac_structures import (
     ActPredOutput,
     Distributions,
@@ -132,7 +133,7 @@ class TaacAlgorithmBase(LearnsFromSteps, OffPolicyAlgorithm):
             name: name in summaries.
             trajectory: what is repeated; None is the action.
         """
-        _check_settings(name, action_spec, initial_alpha, b1_advantage_clipping, max_repeat_steps, config)
+        check_settings(name, action_spec, initial_alpha, b1_advantage_clipping, max_repeat_steps, config)
         trajectory = ConstantTrajectory() if trajectory is None else trajectory
         tau = tau_spec(trajectory, action_spec.numel)
         super().__init__(
@@ -388,24 +389,3 @@ def _for_all(processors: Nest, observation_spec: Nest) -> Nest:
     if nest.is_nested(processors) or not nest.is_nested(observation_spec):
         return processors
     return nest.map_structure(lambda _: processors, observation_spec)
-
-
-def _check_settings(
-    name: str,
-    action_spec: Any,
-    initial_alpha: float,
-    clipping: tuple[float, float] | None,
-    max_repeat_steps: int | None,
-    config: TrainerConfig | None,
-) -> None:
-    is_vector = isinstance(action_spec, BoundedTensorSpec) and action_spec.ndim == 1
-    if not is_vector or not action_spec.is_continuous:
-        raise ValueError(f"{name}: needs one continuous vector of actions with bounds, got {action_spec!r}")
-    if not 0.0 < initial_alpha < math.inf:
-        raise ValueError(f"{name}: initial_alpha is {initial_alpha}: a temperature must be positive")
-    if clipping is not None and not (len(clipping) == 2 and clipping[0] <= clipping[1]):
-        raise ValueError(f"{name}: b1_advantage_clipping is {clipping}: give (lowest, highest)")
-    if max_repeat_steps is not None and max_repeat_steps < 0:
-        raise ValueError(f"{name}: max_repeat_steps is {max_repeat_steps}: give 0 or more steps, or None for no limit")
-    if config is not None and config.mini_batch_length is not None and config.mini_batch_length < 2:
-        raise ValueError(f"{name}: mini_batch_length is {config.mini_batch_length}: a TD target needs at least 2 steps")
