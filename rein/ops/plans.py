@@ -62,7 +62,7 @@ def comparable_cost(cost: Tensor) -> Tensor:
     Returns:
         [...].
     """
-    return torch.where(cost.isnan(), torch.inf, cost)
+    return cost.masked_fill(cost.isnan(), torch.inf)
 
 
 def advance_plans(plans: Tensor, last: Tensor) -> Tensor:

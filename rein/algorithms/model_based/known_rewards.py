@@ -25,7 +25,7 @@ def pendulum_reward(observation: Tensor, action: Tensor) -> Tensor:
     """
     angle = torch.atan2(observation[..., 1], observation[..., 0])
     cost = angle.square() + 0.1 * observation[..., 2].square() + 0.001 * action[..., 0].square()
-    return -torch.where(cost.isnan(), _DIVERGED, cost)
+    return -cost.masked_fill(cost.isnan(), _DIVERGED)
 
 
 @configurable
@@ -42,4 +42,4 @@ def cartpole_reward(observation: Tensor, action: Tensor) -> Tensor:
     position, angle = observation[..., 0] / CART_LIMIT, observation[..., 2] / POLE_LIMIT
     inside = (position.abs() <= 1.0) & (angle.abs() <= 1.0)
     reward = 1.0 - 0.5 * (position.square() + angle.square())
-    return torch.where(inside, reward, 0.0)
+    return reward.masked_fill(~inside, 0.0)

@@ -36,7 +36,7 @@ config(
     mini_batch_length=1,
     mini_batch_size=128,
     num_updates_per_train_iter=1,
-    num_evals=2,
-    num_eval_episodes=10,
-    num_eval_environments=10,
+    num_evals=1,
+    num_eval_episodes=5,
+    num_eval_environments=5,
 )

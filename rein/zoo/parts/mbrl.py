@@ -50,7 +50,7 @@ config(
     initial_collect_steps=400,
     mini_batch_size=256,
     num_updates_per_train_iter=2,
-    num_evals=2,
-    num_eval_episodes=10,
-    num_eval_environments=10,
+    num_evals=1,
+    num_eval_episodes=5,
+    num_eval_environments=5,
 )

@@ -5,13 +5,13 @@ from rein.config import config, import_config, pre_config
 ENTRY = {
     "algorithm": "MbrlAlgorithm",
     "env": "rein/CartPoleContinuous-v0",
-    "env_steps": 5_000,
+    "env_steps": 3_000,
     "bar": 180,
     "reference": "just below 200 is the best there is",
 }
 
-pre_config({"reward": "cartpole", "population": 100, "iterations": 4, "horizon": 20})
+pre_config({"hidden_layers": (32, 32), "reward": "cartpole", "population": 100, "iterations": 4, "horizon": 20})
 import_config("bases/mbrl_cem.py")
 
 config("create_environment", env_name="rein/CartPoleContinuous-v0", num_parallel_environments=10)
-config("TrainerConfig", num_env_steps=5_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)
+config("TrainerConfig", num_env_steps=3_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)

@@ -14,4 +14,4 @@ pre_config({"population": 100, "iterations": 4})
 import_config("bases/mbrl_latent.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
-config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=4)
+config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=6)
