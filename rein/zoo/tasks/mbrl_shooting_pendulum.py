@@ -10,7 +10,7 @@ ENTRY = {
     "reference": "-130 to -150 is the best there is",
 }
 
-pre_config({"hidden_layers": (32, 32), "reward": "pendulum", "population": 500})
+pre_config({"hidden_layers": (32, 32), "reward": "pendulum", "population": 1000})
 import_config("bases/mbrl_shooting.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
