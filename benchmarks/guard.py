@@ -136,7 +136,6 @@ def guarded(stack: ExitStack) -> dict[str, Pair]:
     import optree
 
     from rein import nest
-    from rein.framework.learning import train_from_rollout
 
     ppo = stack.enter_context(trained("ppo/CartPole-v1")).algorithm
     sac = stack.enter_context(trained("sac/HalfCheetah-v5")).algorithm
@@ -152,7 +151,7 @@ def guarded(stack: ExitStack) -> dict[str, Pair]:
 
     return {
         "PPO update, 16 minibatches": (
-            lambda: train_from_rollout(ppo, rollout, num_bootstrap_steps=1),
+            lambda: ppo.learning.train_from_rollout(rollout, num_bootstrap_steps=1),
             plain_updates([(4, 64, 64, 2), (4, 64, 64, 1)], 256, 16),
         ),
         "SAC update": (

@@ -31,7 +31,6 @@ from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
 from rein.runtime.checkpoint import Checkpointer
-from rein.training.acting import Actor
 from rein.training.console import open_display
 from rein.training.ensemble_data import ensemble_settings, ensemble_supply
 from rein.training.ensemble_handle import EnsembleHandle
@@ -39,6 +38,7 @@ from rein.training.evaluation import EvaluationResult
 from rein.training.launch import configure, extend_run, resume_run, start_run, start_supervised
 from rein.training.player import record_video
 from rein.training.policy import Policy, load_policy
+from rein.training.prediction import Predictor
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
 from rein.training.trainer import Trainer, TrainingResult
@@ -230,7 +230,7 @@ class AgentHandle:
         self._temporary = temporary
         self._random_numbers = random_numbers
         self._supply = dict(supply or {})
-        self._actor = _actor_of(policy)
+        self._actor = _predictor_of(policy)
         self._closer = None if trainer is None else weakref.finalize(self, trainer.close)
 
     @property
@@ -372,7 +372,7 @@ class AgentHandle:
             with fresh_configs() as configs, self._random_numbers:
                 self._trainer = resume_run(self._directory, supply=self._supply)
             self._policy = _policy_of(self._trainer, configs)
-            self._actor = _actor_of(self._policy)
+            self._actor = _predictor_of(self._policy)
             self._closer = weakref.finalize(self, self._trainer.close)
         return self._trainer
 
@@ -400,8 +400,8 @@ def _policy_of(trainer: Trainer, configs: Configs) -> Policy:
     return Policy(trainer.algorithm, trainer.env.observation_spec, configs, trainer.run.seed)
 
 
-def _actor_of(policy: Policy) -> Actor:
-    return Actor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec)
+def _predictor_of(policy: Policy) -> Predictor:
+    return Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec)
 
 
 def _not_saved(directory: RunDirectory) -> dict[str, str]:

@@ -126,7 +126,7 @@ class Mixed(gym.Env):
 
 def test_nested_observations_are_checked_by_part() -> None:
     from rein.specs import spec_from_space
-    from rein.training.acting import _is_batch, _to_tensors
+    from rein.training.prediction import _is_batch, _to_tensors
 
     spec = spec_from_space(Mixed.observation_space)
     one = {"place": np.zeros(2), "rest": (1,)}

@@ -330,6 +330,17 @@ class Agent(RLAlgorithm):
         info = info._replace(rl=step.info, entropy_target=self._entropy_info(step.info, inputs.step_type))
         return AlgStep(output=step.output, state=new_state._replace(rl=step.state), info=info)
 
+    @property
+    def has_own_offline_step(self) -> bool:
+        """Whether any part has one."""
+        return any(part.has_own_offline_step for part in self._parts)
+
+    def offline_rollout_info(self, experience: Experience) -> AgentInfo:
+        """What the data has of it, else that of the RL algorithm, in its place."""
+        if experience.rollout_info:
+            return experience.rollout_info
+        return AgentInfo(rl=self._rl_algorithm.offline_rollout_info(experience))
+
     def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: AgentInfo) -> AgentInfo:
         """Infos [T, B, ...] of sequences [B, T, ...], each part by what it leaves out of them."""
         state = AgentState() if nest.is_empty(state) else state
@@ -345,28 +356,19 @@ class Agent(RLAlgorithm):
         info = AgentInfo()
         if self._representation_learner is not None:
             part = self._representation_learner
-            before = self._sequence_state(part, state.repr, inputs)
-            output, part_info = train_on_sequences(part, inputs, before, rollout_info.repr, at_once(part))
-            inputs, info = inputs._replace(observation=output), info._replace(repr=part_info)
+            step = train_on_sequences(part, inputs, state.repr, rollout_info.repr, at_once(part))
+            inputs, info = inputs._replace(observation=step.output), info._replace(repr=step.info)
         if self._goal_generator is not None:
             part = self._goal_generator
-            before = self._sequence_state(part, state.goal_generator, inputs)
-            output, part_info = train_on_sequences(part, inputs, before, rollout_info.goal_generator, at_once(part))
-            inputs = inputs._replace(observation=[inputs.observation, output[0]])
-            info = info._replace(goal_generator=part_info)
+            step = train_on_sequences(part, inputs, state.goal_generator, rollout_info.goal_generator, at_once(part))
+            inputs = inputs._replace(observation=[inputs.observation, step.output[0]])
+            info = info._replace(goal_generator=step.info)
         for part in [self._rl_algorithm] if self._irm is None else [self._irm, self._rl_algorithm]:
             field = self._helper.field_of(part)
             train = part.train_sequences if at_once(part) else part.train_recurrent_sequences
             part_info = train(inputs, getattr(state, field), getattr(rollout_info, field))
             info = info._replace(**{field: part_info})
         return info._replace(entropy_target=self._entropy_info(info.rl, inputs.step_type.transpose(0, 1)))
-
-    def _sequence_state(self, part: Algorithm, state: Nest, inputs: TimeStep) -> Nest:
-        """`state`, or zeros [B, T, ...] for a recurrent part whose states were not stored."""
-        if not nest.is_empty(state) or nest.is_empty(part.train_state_spec):
-            return state
-        zeros = zero_state(part.train_state_spec, inputs.step_type.numel())
-        return nest.reshape_batch(zeros, 1, inputs.step_type.shape)
 
     def _entropy_info(self, rl_info: Any, step_type: Tensor) -> Nest:
         """What the entropy target needs of the action distributions of training."""

@@ -7,12 +7,10 @@ import torch
 from torch import Tensor
 
 from rein import nest
-from rein.data_structures import LossInfo
-from rein.distributions import index_distributions, map_params, stack_distributions
-from rein.framework import Algorithm
-from rein.framework.containers import sum_losses
+from rein.data_structures import AlgStep, LossInfo
+from rein.framework import Algorithm, sum_losses
+from rein.framework.updating.minibatch import steps_at_once, steps_in_order
 from rein.nest import Nest
-from rein.networks.state import reset_state
 
 
 class AgentHelper:
@@ -157,9 +155,7 @@ def _of_one_shape(losses: dict[str, LossInfo]) -> dict[str, LossInfo]:
     return {field: spread(info) for field, info in losses.items()}
 
 
-def train_on_sequences(
-    alg: Algorithm, inputs: Any, state: Nest, rollout_info: Nest, at_once: bool
-) -> tuple[Nest, Nest]:
+def train_on_sequences(alg: Algorithm, inputs: Any, state: Nest, rollout_info: Nest, at_once: bool) -> AlgStep:
     """Runs `train_step` of an algorithm whose output others need, over sequences.
 
     Args:
@@ -170,19 +166,8 @@ def train_on_sequences(
         at_once: whether no step needs the state after another.
 
     Returns:
-        Outputs [B, T, ...] and infos [T, B, ...].
+        `output` [B, T, ...] and `info` [T, B, ...].
     """
-    batch, length = inputs.step_type.shape
     if at_once:
-        merged = map_params(lambda tensor: tensor.flatten(0, 1), (inputs, state, rollout_info))
-        step = alg.train_step(*merged)
-        output, info = map_params(lambda t: t.reshape(batch, length, *t.shape[1:]), (step.output, step.info))
-        return output, map_params(lambda tensor: tensor.transpose(0, 1), info)
-    outputs, infos = [], []
-    for t in range(length):
-        time_step, part = index_distributions((inputs, rollout_info), (slice(None), t))
-        step = alg.train_step(time_step, reset_state(state, time_step.is_first()), part)
-        state = step.state
-        outputs.append(step.output)
-        infos.append(step.info)
-    return stack_distributions(outputs, 1), stack_distributions(infos)
+        return steps_at_once(alg.train_step, alg.train_state_spec, inputs, state, rollout_info, with_output=True)
+    return steps_in_order(alg.train_step, inputs, state, rollout_info, with_output=True)

@@ -23,7 +23,8 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
 from rein.distributions import index_distributions
 from rein.envs import Environment
-from rein.framework import Algorithm, OffPolicyAlgorithm, RLAlgorithm, TrainerConfig, learning, update
+from rein.framework import Algorithm, OffPolicyAlgorithm, RLAlgorithm, TrainerConfig
+from rein.framework.updating.update_summaries import summarize
 from rein.nest import Nest
 from rein.runtime import summary
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -255,14 +256,11 @@ class DynamicActionRepeatAgent(OffPolicyAlgorithm):
         """Stores the steps of the environments that decided."""
         rows = exp.rollout_info.is_decision.nonzero().squeeze(1)
         if rows.numel() > 0:
-            learning.observe_for_replay(self, index_distributions(self._decision(exp), rows))
+            self.learning.store(index_distributions(self._decision(exp), rows))
 
-    def restore_replay_buffer(self, state: dict[str, Any]) -> None:
-        """Makes the replay buffer, as the first decision would, and fills it with a saved state."""
-        self._prepare_replay(self._require_config())
-        learning.make_replay_buffer(self, self._decision(self.rollout.peek()))
-        assert self._replay_buffer is not None
-        self._replay_buffer.load_state_dict(state)
+    def example_for_replay(self) -> Experience:
+        """A decision."""
+        return self._decision(super().example_for_replay())
 
     def _decision(self, exp: Experience) -> Experience:
         """The step as the algorithm below should remember it."""
@@ -324,7 +322,7 @@ class DynamicActionRepeatAgent(OffPolicyAlgorithm):
         params: list[tuple[str, Parameter]] | None,
     ) -> None:
         """Writes losses only: the actions of training are decisions, not those of the environment."""
-        update.summarize(self._name, loss_info, params, self._config)
+        summarize(self._name, loss_info, params, self._config)
 
     def summarize_rollout(
         self, experience: Experience, custom_summary: Callable[[Experience], None] | None = None

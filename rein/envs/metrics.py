@@ -26,6 +26,7 @@ __all__ = [
     "EnvironmentSteps",
     "EpisodeMetrics",
     "NumberOfEpisodes",
+    "StepMetric",
 ]
 
 _REDUCTIONS = ("mean", "sum", "last", "max", "min")
@@ -145,6 +146,11 @@ class EpisodeMetrics:
             means = rows.mean(axis=0).tolist() if len(rows) else []
             self._averages = dict(zip(self._column_names(), means, strict=False))
         return dict(self._averages)
+
+    def step_metrics(self) -> "list[StepMetric]":
+        """Each metric by itself, with its name."""
+        counts = ["EnvironmentSteps", "NumberOfEpisodes"]
+        return [StepMetric(self, name) for name in [*counts, *self._column_names()]]
 
     @property
     def returns(self) -> Tensor:
@@ -297,6 +303,31 @@ class EpisodeMetrics:
         rate = (self.environment_steps - self._clock_steps) / max(now - self._clock, 1e-9)
         self._clock, self._clock_steps = now, self.environment_steps
         return rate
+
+
+class StepMetric:
+    """One of the metrics of an `EpisodeMetrics`, which goes on taking in steps."""
+
+    def __init__(self, metrics: EpisodeMetrics, name: str) -> None:
+        """Looks at one metric.
+
+        Args:
+            metrics: which has it.
+            name: such as "AverageReturn".
+        """
+        self._metrics = metrics
+        self.name = name
+
+    def result(self) -> float:
+        """The value now; NaN for an average of which no whole episode has ended."""
+        if self.name == "EnvironmentSteps":
+            return float(self._metrics.environment_steps)
+        if self.name == "NumberOfEpisodes":
+            return float(self._metrics.number_of_episodes)
+        return self._metrics.averages().get(self.name, float("nan"))
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.result():g}"
 
 
 class _Selected(EpisodeMetrics):

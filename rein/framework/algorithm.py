@@ -1,12 +1,12 @@
 """`Algorithm`: a facade over the small modules of this package.
 
-Optimizers are bound in `optimizer_binding`, state is saved by `module_state`, gradient steps are made in `update`, and
-the way from collected data to updates is in `learning` and `minibatch`.
+Optimizers are bound in `optimizer_binding`, state is saved by `module_state`, updates are computed and applied in
+`updating.gradients`, and the way from collected data to updates is in `updating.replay_training`.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,36 @@ from torch.nn import Parameter
 from rein import nest
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
-from rein.framework import learning, module_state, optimizer_binding, update
-from rein.framework.compilation import CompiledUpdate
+from rein.framework import module_state, optimizer_binding
 from rein.framework.interface import AlgorithmInterface
 from rein.framework.module_state import IncompatibleKeys
 from rein.framework.optimizer_binding import OptimizerBinding
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating.gradient_noise import summarize_gradient_noise
+from rein.framework.updating.gradients import (
+    Batch,
+    Gradients,
+    NamedParameters,
+    average,
+    differentiate,
+    handled_parameters,
+    importance_weights,
+    step_optimizers,
+)
+from rein.framework.updating.minibatch import steps_at_once, steps_in_order
+from rein.framework.updating.replay_training import ReplayTraining, train_from_unroll
+from rein.framework.updating.settings import UpdateSettings
+from rein.framework.updating.update_summaries import summarize
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
+from rein.runtime import summary
+from rein.transforms import DataTransformer
+
+
+class OfflineInfo(NamedTuple):
+    """What all offline data has of a rollout info."""
+
+    action: Nest = ()
 
 
 @configurable
@@ -72,13 +94,8 @@ class Algorithm(AlgorithmInterface):
         self._name = name
         self._path = ""
         self._force_params_visible_to_parent = False
-        self._replay_buffer: ReplayBuffer | None = None
-        self._replay_buffer_args: tuple[int, int, bool] | None = None
-        self._rollout_info_spec: Nest = None
-        self._train_info_spec: Nest = None
-        self._experience_spec: Nest = None
-        self._processed_experience_spec: Nest = None
-        self._compiled_update: CompiledUpdate | None = None
+        self._learning: ReplayTraining | None = None
+        self._transformer: list[DataTransformer] = []
         if is_on_policy is not None:
             self.set_on_policy(is_on_policy)
 
@@ -134,27 +151,53 @@ class Algorithm(AlgorithmInterface):
     @property
     def rollout_info_spec(self) -> Nest:
         """Specs of `AlgStep.info` of `rollout_step`, distributions included; known after the first rollout step."""
-        return self._rollout_info_spec
+        return self.learning.rollout_info_spec
 
     @property
     def train_info_spec(self) -> Nest:
         """Specs of `AlgStep.info` of `train_step`; known after the first training step."""
-        return self._train_info_spec
+        return self.learning.train_info_spec
 
     @property
     def experience_spec(self) -> Nest:
         """Specs of what the replay buffer stores; known after the first rollout step."""
-        return self._experience_spec
+        return self.learning.experience_spec
 
     @property
     def processed_experience_spec(self) -> Nest:
         """Specs of what `preprocess_experience` returns; known after the first update."""
-        return self._processed_experience_spec
+        return self.learning.processed_experience_spec
+
+    @property
+    def config(self) -> TrainerConfig | None:
+        """Settings of the run, if this algorithm was given them."""
+        return self._config
+
+    @property
+    def learning(self) -> ReplayTraining:
+        """How this algorithm learns from stored data: buffer, settings and specs."""
+        if self._learning is None:
+            self._learning = ReplayTraining(self, UpdateSettings.of(self._config))
+        return self._learning
+
+    def set_update_settings(self, settings: UpdateSettings) -> None:
+        """Lets this algorithm learn from stored data of its own, other than the settings of the run say."""
+        self._learning = ReplayTraining(self, settings)
+
+    @property
+    def data_transformer(self) -> DataTransformer | None:
+        """The data transformer of the run: a child of the root algorithm, known to all below it."""
+        return self._transformer[0] if self._transformer else None
 
     @property
     def has_offline(self) -> bool:
         """Whether there is offline data to train on."""
         return False
+
+    @property
+    def has_own_offline_step(self) -> bool:
+        """Whether `train_step_offline` is anything but `train_step`."""
+        return type(self).train_step_offline is not AlgorithmInterface.train_step_offline
 
     @property
     def use_rollout_state(self) -> bool:
@@ -279,17 +322,17 @@ class Algorithm(AlgorithmInterface):
         """Whether this algorithm loaded the checkpoint that it was constructed with."""
         return self._pre_loaded
 
-    def preload_checkpoints(self) -> None:
-        """Loads the checkpoints named at the construction of this algorithm and of those below it."""
-        for module in self.modules():
-            if isinstance(module, Algorithm) and module._checkpoint is not None and not module._pre_loaded:
-                module._preload(module._checkpoint)
+    def _after_construction(self) -> None:
+        """Loads the checkpoint named at the construction, now that everything is there to load it into."""
+        if self._checkpoint is not None and module_state.preloads():
+            self._preload(self._checkpoint)
 
     def _preload(self, checkpoint: str) -> None:
         from rein.runtime.checkpoint import load_partial
 
-        state = load_partial(checkpoint)
-        self.load_state_dict(module_state.without_optimizers(state), strict=False)
+        state = module_state.without_optimizers(load_partial(checkpoint))
+        # Optimizers are not bound by this: parents may still want the parameters.
+        module_state.restore(self, dict(state), strict=False)
         self._pre_loaded = True
 
     # Collecting.
@@ -301,14 +344,12 @@ class Algorithm(AlgorithmInterface):
             time_step: [B, ...].
             state: state of the transformer.
         """
-        transformer = self._config.data_transformer if self._config is not None else None
-        if transformer is None:
-            return time_step, state
-        return transformer.transform_timestep(time_step, state)
+        transformer = self.data_transformer
+        return (time_step, state) if transformer is None else transformer.transform_timestep(time_step, state)
 
     def transform_experience(self, experience: Experience) -> Experience:
         """Applies the data transformer of the run to replayed experience [B, T, ...], with its buffer and `batch_info`."""
-        transformer = self._config.data_transformer if self._config is not None else None
+        transformer = self.data_transformer
         return experience if transformer is None else transformer.transform_experience(experience)
 
     def set_replay_buffer(self, num_envs: int, max_length: int, prioritized_sampling: bool = False) -> None:
@@ -319,28 +360,43 @@ class Algorithm(AlgorithmInterface):
             max_length: steps of each environment that it holds.
             prioritized_sampling: sample by priority.
         """
-        self._replay_buffer_args = (num_envs, max_length, prioritized_sampling)
+        self.learning.plan_buffer(num_envs, max_length, prioritized_sampling)
+
+    @property
+    def replay_buffer(self) -> ReplayBuffer | None:
+        """The replay buffer; None before the first step is stored, and where there is none."""
+        return None if self._learning is None else self._learning.buffer
 
     def observe_for_replay(self, exp: Experience) -> None:
         """Stores a step of every environment, [B, ...], in the replay buffer."""
-        learning.observe_for_replay(self, exp)
+        self.learning.store(exp)
 
     def observe_rollout_for_replay(self, exp: Experience) -> None:
         """Stores the steps of a rollout, [T, B, ...], in the replay buffer."""
-        learning.observe_rollout_for_replay(self, exp)
+        self.learning.store_rollout(exp)
 
     def observe_for_metrics(self, time_step: TimeStep) -> None:
         """Feeds a time step, [B, ...], to the metrics; only RL algorithms have some."""
+
+    def offline_rollout_info(self, experience: Experience) -> Nest:
+        """What `preprocess_experience` and `train_step_offline` get as rollout info of offline data.
+
+        By default what the data has of it, else, since others may have recorded it, the actions.
+
+        Args:
+            experience: [B, T, ...].
+        """
+        return experience.rollout_info or OfflineInfo(action=experience.action)
 
     # Learning.
 
     def train_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
         """Infos [T, B, ...] of `train_step` on all steps of sequences [B, T, ...] at once."""
-        return learning.train_steps_at_once(self, self.train_step, inputs, state, rollout_info)
+        return steps_at_once(self.train_step, self.train_state_spec, inputs, state, rollout_info).info
 
     def train_recurrent_sequences(self, inputs: Nest, state: Nest, rollout_info: Nest) -> Nest:
         """Infos [T, B, ...] of `train_step` on the steps of sequences [B, T, ...], one after the other."""
-        return learning.train_steps_in_order(self.train_step, inputs, state, rollout_info)
+        return steps_in_order(self.train_step, inputs, state, rollout_info).info
 
     def calc_loss(self, info: Nest) -> LossInfo:
         """Returns `info`, [T, B, ...], if it is a `LossInfo` already; other algorithms override this."""
@@ -369,11 +425,34 @@ class Algorithm(AlgorithmInterface):
         Returns:
             The losses averaged to scalars, and the names and parameters that were updated.
         """
-        return update.update_with_gradient(self, loss_info, valid_masks, weight, batch_info)
+        optimizers = self.optimizers()
+        parameters = handled_parameters(optimizers)
+        settings = self.learning.settings
+        if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
+            summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)
+        loss_info = average(loss_info, valid_masks, importance_weights(settings, batch_info))
+        step_optimizers(differentiate(self.name, loss_info, parameters, weight), parameters, optimizers)
+        return loss_info, NamedParameters(self, parameters)
+
+    def compute_gradients(self, batch: Experience | Sequence[Batch]) -> Gradients:
+        """Gradients of the losses of sequences [B, T, ...], transformed and preprocessed; nothing is changed by it.
+
+        Args:
+            batch: experience, or batches whose losses are added.
+        """
+        return self.learning.compute_gradients([Batch(batch)] if isinstance(batch, Experience) else batch)
+
+    def apply_gradients(self, gradients: Gradients) -> None:
+        """Makes one step of every optimizer, and what follows an update: targets, schedules, counters.
+
+        Args:
+            gradients: from `compute_gradients`, of this algorithm or of a copy of it.
+        """
+        self.learning.apply_gradients(gradients)
 
     def train_from_unroll(self, experience: Experience, train_info: Nest) -> int:
         """Updates from a rollout, [T, B, ...]; returns the number of samples trained on."""
-        return learning.train_from_unroll(self, experience, train_info)
+        return train_from_unroll(self, experience, train_info)
 
     def train_from_replay_buffer(self, update_global_counter: bool = False) -> int:
         """Updates from the replay buffer as the settings say; returns the number of samples trained on.
@@ -381,7 +460,7 @@ class Algorithm(AlgorithmInterface):
         Args:
             update_global_counter: whether minibatches may count for summaries; the root algorithm's only.
         """
-        return learning.train_from_replay_buffer(self, update_global_counter)
+        return self.learning.train_from_buffer(update_global_counter)
 
     def summarize_train(
         self,
@@ -391,7 +470,7 @@ class Algorithm(AlgorithmInterface):
         params: list[tuple[str, Parameter]] | None,
     ) -> None:
         """Writes summaries of an update: losses, and with the settings gradients and parameters."""
-        update.summarize(self._name, loss_info, params, self._config)
+        summarize(self._name, loss_info, params, self._config)
 
 
 @configurable

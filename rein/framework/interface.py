@@ -10,8 +10,9 @@ The three steps take `(inputs, state)` and return `AlgStep(output, state, info)`
 is a nest of tensors, so whatever drives an algorithm needs to know nothing else about it.
 """
 
+import inspect
 from collections.abc import Hashable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from torch import nn
 
@@ -19,7 +20,22 @@ from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo
 from rein.nest import Nest
 
 
-class AlgorithmInterface(nn.Module):
+class _Constructed(type):
+    """Lets an object know when the constructors of all its classes have run."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        made._after_construction()
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which is what a reader of the class calls."""
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+class AlgorithmInterface(nn.Module, metaclass=_Constructed):
     """The interface; a class that is to act and learn derives from `Algorithm` instead."""
 
     is_compilable: bool = False
@@ -180,6 +196,9 @@ class AlgorithmInterface(nn.Module):
     def on_policy(self) -> bool | None:
         """Whether the algorithm trains on the rollout itself; None if not decided."""
         return None
+
+    def _after_construction(self) -> None:
+        """Called once when the object is complete."""
 
     def _missing(self, method: str) -> NoReturn:
         raise NotImplementedError(

@@ -6,12 +6,33 @@ path that leads to it. Optimizer state is saved with the algorithm that owns the
 """
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 OPTIMIZERS = "_optimizers"
+
+
+_PRELOADS = ContextVar("algorithms load the checkpoint that they are constructed with", default=True)
+
+
+@contextmanager
+def without_preloading() -> Iterator[None]:
+    """A block in which algorithms that are constructed load no checkpoint of their own: their state comes later."""
+    token = _PRELOADS.set(False)
+    try:
+        yield
+    finally:
+        _PRELOADS.reset(token)
+
+
+def preloads() -> bool:
+    """Whether algorithms load the checkpoint that they are constructed with."""
+    return _PRELOADS.get()
 
 
 class IncompatibleKeys(NamedTuple):

@@ -6,7 +6,7 @@ the nearest ancestor algorithm with a default. Attributes that an algorithm igno
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -70,9 +70,7 @@ def _bind(algorithm: "Algorithm", handled: set[Parameter], visited: set[int]) ->
         _give(binding, optimizer, params)
         handled.update(params)
     unhandled: list[Parameter] = []
-    for child in _children(algorithm):
-        if id(child) in claimed:
-            continue
+    for child in _children(algorithm, claimed=claimed):
         if _is_algorithm(child):
             unhandled += _bind(child, handled, visited)
             if child.force_params_visible_to_parent:
@@ -169,10 +167,30 @@ def _visible(algorithm: "Algorithm", visited: set[int] | None = None) -> list[Pa
     return _unique(found)
 
 
-def _children(algorithm: "Algorithm", with_ignored: bool = False) -> list[Any]:
+def _children(algorithm: "Algorithm", with_ignored: bool = False, claimed: Collection[int] = ()) -> list[Any]:
+    """The modules and parameters of an algorithm; of lists and dicts of algorithms, what is in them.
+
+    Args:
+        algorithm: whose.
+        with_ignored: those that it does not train too.
+        claimed: ids of those to leave out.
+    """
     ignored = set() if with_ignored else set(algorithm._trainable_attributes_to_ignore())
     members = {**algorithm._modules, **algorithm._parameters}
-    return [member for name, member in members.items() if member is not None and name not in ignored]
+    return _unfolded((member for name, member in members.items() if name not in ignored), claimed)
+
+
+def _unfolded(members: Iterable[Any], claimed: Collection[int]) -> list[Any]:
+    found: list[Any] = []
+    for member in members:
+        if member is None or id(member) in claimed:
+            continue
+        is_plain = isinstance(member, Parameter) or _is_algorithm(member)
+        if is_plain or not any(_is_algorithm(module) for module in member.modules()):
+            found.append(member)
+        else:
+            found += _unfolded([*member._modules.values(), *member._parameters.values()], claimed)
+    return found
 
 
 def _is_algorithm(member: Any) -> bool:

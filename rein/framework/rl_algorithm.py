@@ -1,7 +1,7 @@
 """`RLAlgorithm`: an algorithm that acts in an environment and learns from what happens."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,18 +13,19 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
 from rein.distributions import map_params
 from rein.envs import Environment
-from rein.envs.metrics import EpisodeMetrics
-from rein.framework import learning, update
+from rein.envs.metrics import EpisodeMetrics, StepMetric
+from rein.framework.acting.quick_rollout import QuickActor
+from rein.framework.acting.rollout import Rollout
 from rein.framework.algorithm import Algorithm
-from rein.framework.hybrid import OfflineData
-from rein.framework.quick_rollout import QuickActor
-from rein.framework.rollout import Rollout
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating.offline_data import OfflineData
+from rein.framework.updating.replay_training import train_from_unroll
+from rein.framework.updating.update_summaries import summarize, summarize_distributions
 from rein.nest import Nest
-from rein.replay import ReplayBuffer
 from rein.runtime import summary
 from rein.runtime.timers import timer
 from rein.specs import TensorSpec
+from rein.transforms import DataTransformer
 
 
 def adjust_replay_buffer_length(config: TrainerConfig, num_earliest_frames_ignored: int = 0) -> int:
@@ -130,6 +131,11 @@ class RLAlgorithm(Algorithm):
             self._metrics = EpisodeMetrics(window=window)
 
     @property
+    def env(self) -> Environment | None:
+        """The batched environment of the root algorithm; None for parts, for evaluation and without an environment."""
+        return self._env
+
+    @property
     def observation_spec(self) -> Nest:
         """Specs of the observation."""
         return self._observation_spec
@@ -155,6 +161,11 @@ class RLAlgorithm(Algorithm):
         """Whether what the environment reports as `prev_action` is stored as the action, e.g. of a human at the wheel."""
         return self._overwrite_policy_output
 
+    @property
+    def reward_spec(self) -> TensorSpec:
+        """Spec of the reward."""
+        return self._reward_spec
+
     def has_multidim_reward(self) -> bool:
         """Whether the reward is a vector."""
         return self._reward_spec.numel > 1
@@ -167,19 +178,19 @@ class RLAlgorithm(Algorithm):
         if self._rollout is None:
             if self._env is None:
                 raise ValueError(f"{self.name} has no environment: construct it with env= and config=")
-            config = self._require_config()
+            config = self.require_config()
             self._check_transformer(config)
             self._rollout = self._async_rollout(self._env, config) if config.async_unroll else Rollout(self, self._env)
         return self._rollout
 
     def _async_rollout(self, env: Environment, config: TrainerConfig) -> Rollout:
-        from rein.framework.async_rollout import AsyncRollout
+        from rein.framework.asynchronous.rollout import AsyncRollout
 
         self._check_async_unroll(env, config)  # Now it is known whether a composition is on-policy.
         return AsyncRollout(self, env)
 
     def _check_async_unroll(self, env: Environment, config: TrainerConfig) -> None:
-        from rein.framework.async_rollout import check_async_unroll
+        from rein.framework.asynchronous.rollout import check_async_unroll
 
         check_async_unroll(self, env, config)
 
@@ -188,9 +199,17 @@ class RLAlgorithm(Algorithm):
         if self._rollout is not None:
             self._rollout.close()
 
+    def set_data_transformer(self, transformer: DataTransformer) -> None:
+        """Makes `transformer` a child of this root algorithm, which acts and learns through it from now on."""
+        self.add_module("_data_transformer", transformer)
+        self.learning.transformer = transformer
+        for module in self.modules():
+            if isinstance(module, Algorithm):
+                module._transformer = [transformer]
+
     def initial_transform_state(self, batch_size: int) -> Nest:
         """The state of the data transformer before the first step."""
-        transformer = self._config.data_transformer if self._config is not None else None
+        transformer = self.data_transformer
         if transformer is None:
             return ()
         return nest.map_structure(lambda spec: spec.zeros((batch_size,)), transformer.state_spec)
@@ -222,7 +241,8 @@ class RLAlgorithm(Algorithm):
         Returns:
             For replay, the last step [B, ...] or None. Otherwise [unroll_length + 1, B, ...], the last step not acted on.
         """
-        config = self._require_config()
+        config = self.require_config()
+        self._prepare_replay(config)
         with timer("rollout"):
             if self.on_policy:
                 return self.rollout.collect(unroll_length, with_grad=True)
@@ -235,54 +255,64 @@ class RLAlgorithm(Algorithm):
         if self._metrics is not None:
             self._metrics.update(time_step)
 
-    def get_metrics(self) -> EpisodeMetrics:
+    @property
+    def metrics(self) -> EpisodeMetrics:
         """Episode returns, lengths and counts of the rollout."""
         if self._metrics is None:
             raise ValueError(f"{self.name} has no metrics: only the root algorithm with env= and config= has")
         return self._metrics
 
-    def get_step_metrics(self) -> dict[str, int]:
-        """Numbers to draw summaries against: environment steps and episodes."""
-        metrics = self.get_metrics()
-        return {"EnvironmentSteps": metrics.environment_steps, "NumberOfEpisodes": metrics.number_of_episodes}
+    def get_metrics(self) -> list[StepMetric]:
+        """All metrics of the rollout: counts, and averages over recent episodes; each has a `name` and a `result()`."""
+        return self.metrics.step_metrics()
+
+    def get_step_metrics(self) -> list[StepMetric]:
+        """The metrics to draw summaries against: environment steps and episodes."""
+        return [metric for metric in self.get_metrics() if metric.name in ("EnvironmentSteps", "NumberOfEpisodes")]
 
     # Learning.
 
     def train_iter(self) -> int:
         """One iteration: a rollout, then updates; returns the number of samples trained on."""
-        config = self._require_config()
-        budget = config.num_env_steps
-        length = self.rollout.next_length(config.unroll_length)
-        if budget and self.get_metrics().environment_steps >= budget:
-            length = 0
-        experience: Experience | None = None
-        if self._trains_online():
-            self._prepare_replay(config)
-            experience = self.unroll(length) if length > 0 else None
-            if experience is not None and summary.should_record_summaries():
-                self.summarize_rollout(experience)
-                self.summarize_metrics()
+        config = self.require_config()
+        experience = self._collect(config) if self._acts() else None
         trained = self._learn(config, experience)
         inputs, info = self._collected(config, experience)
         self.after_train_iter(inputs, info)
+        if not config.update_counter_every_mini_batch:
+            summary.increment_global_counter()
         if config.empty_cache and torch.cuda.is_available():
             torch.cuda.empty_cache()
         return trained
+
+    def _acts(self) -> bool:
+        """Whether this iteration begins with a rollout."""
+        if self._offline is None:
+            return True
+        return self._env is not None and self._offline.online_training_has_started
+
+    def _collect(self, config: TrainerConfig) -> Experience | None:
+        """The rollout of an iteration, if its budget of environment steps allows one."""
+        length = self.rollout.next_length(config.unroll_length)
+        if config.num_env_steps and self.metrics.environment_steps >= config.num_env_steps:
+            length = 0
+        experience = self.unroll(length) if length > 0 else None
+        if experience is not None and summary.should_record_summaries():
+            self.summarize_rollout(experience)
+            self.summarize_metrics()
+        return experience
 
     def _learn(self, config: TrainerConfig, experience: Experience | None) -> int:
         if self.on_policy:
             if experience is None:
                 return 0
             with timer("learn"):
-                return learning.train_from_unroll(self, experience, experience.rollout_info, num_bootstrap_steps=1)
+                return train_from_unroll(self, experience, experience.rollout_info, num_bootstrap_steps=1)
         if config.trains_on_fresh_rollouts:
-            return 0 if experience is None else learning.train_from_rollout(self, experience, num_bootstrap_steps=1)
+            return 0 if experience is None else self.learning.train_from_rollout(experience, num_bootstrap_steps=1)
         if self._offline is not None:
-            return self._offline.train(self)
+            return self._offline.train(self.learning, is_alone=self._env is None)
         return self.train_from_replay_buffer(update_global_counter=True)
-
-    def _trains_online(self) -> bool:
-        return self._offline is None or self._offline.online_training_has_started
 
     def _collected(self, config: TrainerConfig, experience: Experience | None) -> tuple[Nest | None, Nest | None]:
         """Inputs and infos of the rollout for `after_train_iter`, [T, B, ...]; None where the rollout went to replay."""
@@ -293,7 +323,7 @@ class RLAlgorithm(Algorithm):
 
     def _check_transformer(self, config: TrainerConfig) -> None:
         """Tells the data transformer where data comes from, and refuses one that needs what there is not."""
-        transformer = config.data_transformer
+        transformer = self.data_transformer
         if transformer is None:
             return
         from_rollouts = bool(self.on_policy) or config.trains_on_fresh_rollouts
@@ -305,28 +335,10 @@ class RLAlgorithm(Algorithm):
         transformer.set_data_source("rollout" if from_rollouts else "replay")
 
     def _prepare_replay(self, config: TrainerConfig) -> None:
-        if self.on_policy or config.trains_on_fresh_rollouts or self._replay_buffer_args is not None:
+        if self.on_policy or config.trains_on_fresh_rollouts or self.learning.has_plan:
             return
-        transformer = config.data_transformer
-        ignored = max(0, getattr(transformer, "stack_size", 1) - 1)
-        length = adjust_replay_buffer_length(config, ignored)
+        length = adjust_replay_buffer_length(config, self.learning.num_earliest_frames_ignored)
         self.set_replay_buffer(self.rollout.env.batch_size, length, config.priority_replay)
-
-    @property
-    def replay_buffer(self) -> ReplayBuffer | None:
-        """The replay buffer; None before the first step is stored, and where there is none."""
-        return self._replay_buffer
-
-    def restore_replay_buffer(self, state: dict[str, Any]) -> None:
-        """Makes the replay buffer, as a first rollout step would, and fills it with a saved state.
-
-        The step that shows what is stored changes random numbers and perhaps buffers of the algorithm: restore those
-        afterwards.
-        """
-        self._prepare_replay(self._require_config())
-        learning.make_replay_buffer(self, self.rollout.peek())
-        assert self._replay_buffer is not None
-        self._replay_buffer.load_state_dict(state)
 
     @property
     def has_offline(self) -> bool:
@@ -344,12 +356,77 @@ class RLAlgorithm(Algorithm):
         Args:
             untransformed_observation_spec: specs of the observation as the environment gives it.
         """
-        self._offline = OfflineData.load(self, untransformed_observation_spec)
+        self.learn_from(OfflineData.load(self, untransformed_observation_spec))
 
-    def _require_config(self) -> TrainerConfig:
+    def learn_from(self, data: OfflineData) -> None:
+        """Lets every update learn from offline data: besides the rollouts or, without an environment, alone."""
+        if self.on_policy:
+            raise ValueError(
+                f"{self.name} is on-policy: it cannot learn from offline data, take an off-policy algorithm"
+            )
+        self._offline = data
+
+    def require_config(self) -> TrainerConfig:
+        """Settings of the run; `ValueError` if there are none."""
         if self._config is None:
             raise ValueError(f"{self.name} has no settings: construct it with config=TrainerConfig(...)")
         return self._config
+
+    # What a trainer needs; see `Trainable`.
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps taken so far."""
+        return 0 if self._metrics is None else self._metrics.environment_steps
+
+    def progress_metrics(self) -> dict[str, float]:
+        """Averages over recent episodes, by name."""
+        return {} if self._metrics is None else self._metrics.averages()
+
+    def training_state(self) -> dict[str, Any]:
+        """What continuing exactly needs besides `state_dict`: environments, metrics and stored data."""
+        state: dict[str, Any] = {}
+        if self._env is not None:
+            state |= {"metrics": self.metrics.state_dict(), "rollout": self.rollout.state_dict()}
+        if self._offline is not None:
+            state["offline"] = self._offline.state_dict()
+        buffers = {name: part.learning.state_dict() for name, part in self._learners()}
+        if buffers.get("") is not None:
+            state["replay_buffer"] = buffers[""]
+        parts = {name: buffer for name, buffer in buffers.items() if name and buffer is not None}
+        return {**state, "part_buffers": parts} if parts else state
+
+    def load_training_state(self, state: Mapping[str, Any]) -> None:
+        """Restores what `training_state` gave, before `state_dict` and the random numbers, which this may change."""
+        if self._env is not None:
+            self.rollout.load_state_dict(state["rollout"])
+            self.metrics.load_state_dict(state["metrics"])
+        if "replay_buffer" in state:
+            self.restore_replay_buffer(state["replay_buffer"])
+        if self._offline is not None:
+            self._offline.load_state_dict(state["offline"])
+        for name, buffer in state.get("part_buffers", {}).items():
+            part = self.get_submodule(name)
+            assert isinstance(part, Algorithm)
+            part.learning.load_state_dict(buffer)
+
+    def _learners(self) -> list[tuple[str, Algorithm]]:
+        """This algorithm and all below it that learn from stored data, by name."""
+        named = self.named_modules()
+        return [(name, one) for name, one in named if isinstance(one, Algorithm) and one._learning is not None]
+
+    def restore_replay_buffer(self, state: dict[str, Any]) -> None:
+        """Makes the replay buffer, as a first rollout step would, and fills it with a saved state.
+
+        The step that shows what is stored changes random numbers and perhaps buffers of the algorithm: restore those
+        afterwards.
+        """
+        self._prepare_replay(self.require_config())
+        self.learning.make_buffer(self.example_for_replay()).load_state_dict(state)
+
+    def example_for_replay(self) -> Experience:
+        """A step [B, ...] like those that are stored."""
+        return self.rollout.peek()
 
     # Summaries.
 
@@ -376,11 +453,11 @@ class RLAlgorithm(Algorithm):
         params: list[tuple[str, Parameter]] | None,
     ) -> None:
         """Writes summaries of an update: losses and, with the settings, gradients and action distributions."""
-        update.summarize(self._name, loss_info, params, self._config)
+        summarize(self._name, loss_info, params, self._config)
         config = self._config
         if config is not None and config.summarize_action_distributions:
             for part in nest.find_field(train_info, "action_distribution"):
-                update.summarize_distributions(f"{self._name}/action_distribution", part)
+                summarize_distributions(f"{self._name}/action_distribution", part)
 
     def summarize_metrics(self) -> None:
         """Writes the averages of recent episodes."""

@@ -209,7 +209,6 @@ class TrainerConfig:
         self.compile = compile
         self.normalize_importance_weights_by_max = normalize_importance_weights_by_max
         self.clear_replay_buffer = clear_replay_buffer
-        self.data_transformer: Any = None
         self._check()
 
     @property

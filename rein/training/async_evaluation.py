@@ -77,11 +77,9 @@ class AsyncEvaluator:
             tag: given back with the result.
         """
         assert self._pending is None, "collect() the evaluation that is under way first"
-        transformer = algorithm._config.data_transformer if algorithm._config is not None else None
         state = without_optimizers(dict(algorithm.state_dict()))
         request = {
             "alg": {key: value.cpu() for key, value in state.items() if isinstance(value, Tensor)},
-            "data_transformer": {} if transformer is None else dict(transformer.state_dict()),
             "seed": seed,
             "episodes": num_episodes,
         }

@@ -4,14 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from rein.data_structures import StepType, TimeStep
 from rein.envs import Environment
 from rein.framework import RLAlgorithm
-from rein.framework.action_bounds import ActionBounds
-from rein.networks.state import reset_state, zero_state
+from rein.framework.acting.actor import Actor, without_learning
 from rein.runtime.seeding import get_rng_state, set_rng_state
 from rein.training.statistics_of_runs import bootstrap_interval
 
@@ -93,19 +91,11 @@ def evaluate(
     """
     if num_episodes < 1:
         raise ValueError(f"num_episodes is {num_episodes}: evaluate at least 1 episode")
-    was_training = algorithm.training
     random_state = get_rng_state()
-    transformer = algorithm._config.data_transformer if algorithm._config is not None else None
     try:
-        algorithm.eval()
-        if transformer is not None:
-            transformer.eval()
-        with torch.no_grad():
+        with without_learning(algorithm):
             return _run_episodes(algorithm, env, num_episodes, on_step)
     finally:
-        algorithm.train(was_training)
-        if transformer is not None:
-            transformer.train(was_training)
         set_rng_state(random_state)
 
 
@@ -115,9 +105,7 @@ def _run_episodes(
     batch = env.batch_size
     quota = np.full(batch, num_episodes // batch)
     quota[: num_episodes % batch] += 1
-    initial = state = zero_state(algorithm.predict_state_spec, batch)
-    transform_state = algorithm.initial_transform_state(batch)
-    bounds = ActionBounds(env.action_spec)
+    actor = Actor(algorithm, env.action_spec, batch, "predict")
     time_step = env.reset()
     running = np.zeros((batch, *env.reward_spec.shape))
     length = np.zeros(batch, np.int64)
@@ -127,11 +115,7 @@ def _run_episodes(
     while quota.any():
         if on_step is not None:
             on_step(time_step)
-        transformed, transform_state = algorithm.transform_timestep(time_step, transform_state)
-        state = reset_state(state, time_step.is_first(), initial)
-        alg_step = algorithm.predict_step(transformed, state)
-        state = alg_step.state
-        time_step = env.step(bounds.clip(alg_step.output))
+        time_step = env.step(actor.act(time_step).action)
         step_type = time_step.step_type.numpy()
         running += time_step.reward.double().numpy()
         length += step_type != StepType.FIRST

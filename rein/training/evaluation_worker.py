@@ -60,7 +60,6 @@ def _serve(path: Path, source: IO[bytes], answers: IO[str]) -> None:
             print(json.dumps({"ready": True}), file=answers, flush=True)
             for request in _requests(source):
                 algorithm.load_state_dict(request["alg"], strict=False)
-                settings.data_transformer.load_state_dict(request["data_transformer"])
                 seed_everything(request["seed"])
                 env.seed(request["seed"])
                 result = evaluate(algorithm, env, request["episodes"], leave_if_orphaned)

@@ -11,7 +11,7 @@ from rein.nest import Nest
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import spawn_seeds
-from rein.training.construction import build_algorithm
+from rein.training.construction import algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 
@@ -113,7 +113,6 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
             algorithm = build_algorithm(settings, env, for_training=False)
             observation_spec = env.observation_spec
         checkpoint = checkpointer.load(step, components=["alg", "data_transformer"])
-        algorithm.load_state_dict(checkpoint.components["alg"])
-        settings.data_transformer.load_state_dict(checkpoint.components["data_transformer"])
+        algorithm.load_state_dict(algorithm_state(checkpoint.components))
     algorithm.eval()
     return Policy(algorithm, observation_spec, configs, seed, checkpoint.step)

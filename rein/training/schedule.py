@@ -19,6 +19,8 @@ class Budget:
         self.num_env_steps = config.num_env_steps
         # An asynchronous unroll of any length takes at most this many; then there are more iterations than expected.
         per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
+        if not num_envs and not self.num_iterations:
+            raise ValueError("without an environment there are no environment steps to count: set num_iterations")
         if self.num_iterations and self.num_env_steps and not config.async_unroll:
             possible = math.ceil(self.num_iterations * per_iteration)
             if possible < self.num_env_steps:

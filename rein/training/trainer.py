@@ -7,17 +7,17 @@ from typing import Any, NamedTuple, Protocol
 
 from rein.config import SavedConfigError, configurable, save_config
 from rein.envs import Environment, create_environment
-from rein.framework import TrainerConfig
-from rein.framework.output_summaries import summarize_outputs
+from rein.framework import RLAlgorithm, TrainerConfig
+from rein.framework.updating.output_summaries import summarize_outputs
 from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.writers import create_summary_writer
-from rein.training.async_evaluation import AsyncEvaluator
-from rein.training.construction import build_algorithm
-from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.construction import algorithm_state, build_algorithm
+from rein.training.evaluation import EvaluationResult
 from rein.training.keepsakes import is_confirmed, keep_code, profile_to
 from rein.training.run_directory import RunDirectory
+from rein.training.run_evaluation import RunEvaluation
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopRequest
 
@@ -84,26 +84,33 @@ class Trainer:
         self._tensorboard = tensorboard
         self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
         self._last_evaluation: EvaluationResult | None = None
-        self._eval_env: Environment | None = None
-        self._evaluator: AsyncEvaluator | None = None
-        self._evaluator_is_ready = False
+        self._evaluation = RunEvaluation(config, directory, self._record_evaluation)
         self._seconds = 0.0
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
             self.run.seed_everything(deterministic)
-            self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
-            self.algorithm = build_algorithm(config, self.env)
-            if config.summarize_output:
-                summarize_outputs(self.algorithm)
-            self.budget = Budget(config, self.env.batch_size)
+            self._build()
             self._restore()
         self._open_records()
         self._set_periods()
 
+    def _build(self) -> None:
+        """Makes the environment, the algorithm, and the budget."""
+        config = self.config
+        self.env: Environment | None = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
+        self.algorithm: RLAlgorithm = build_algorithm(config, self.env)
+        if config.summarize_output:
+            summarize_outputs(self.algorithm)
+        self.budget = Budget(config, self._num_envs)
+
+    @property
+    def _num_envs(self) -> int:
+        return 0 if self.env is None else self.env.batch_size
+
     def extend(self, num_env_steps: int) -> None:
         """Goes on to `num_env_steps` environment steps in all, whatever the settings said; schedules stretch to it."""
         self.config.num_iterations, self.config.num_env_steps = 0, num_env_steps
-        self.budget = Budget(self.config, self.env.batch_size)
+        self.budget = Budget(self.config, self._num_envs)
         self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
         self._set_periods()
 
@@ -149,7 +156,8 @@ class Trainer:
 
     def _train(self) -> TrainingResult:
         with self.run, summary.record_if(self._records), StopRequest() as stop:
-            self._start_evaluator()
+            if self.config.evaluate:
+                self._evaluation.start()
             started = time.perf_counter() - self._seconds
             progress = self._progress()
             while progress.fraction < 1.0 and not stop.is_set:
@@ -160,7 +168,7 @@ class Trainer:
                 for observer in self.observers:
                     observer.on_iteration(progress)
                 is_over = progress.fraction >= 1.0
-                self._collect_evaluation(wait=False)
+                self._evaluation.collect(wait=False)
                 if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
                     self._evaluate(progress)
                 if is_over or self._checkpoints.is_due(self.run.iterations):
@@ -191,10 +199,8 @@ class Trainer:
     def _count(self) -> None:
         run = self.run
         run.iterations += 1
-        run.env_steps = self.algorithm.get_metrics().environment_steps
+        run.env_steps = self.algorithm.env_steps
         run.progress = self.budget.progress(run.iterations, run.env_steps)
-        if not self.config.update_counter_every_mini_batch:
-            run.increment_global_counter()
 
     def _records(self) -> bool:
         counter = self.run.global_counter
@@ -203,51 +209,16 @@ class Trainer:
 
     def _progress(self) -> Progress:
         run = self.run
-        metrics = self.algorithm.get_metrics().averages() if run.iterations else {}
+        metrics = self.algorithm.progress_metrics() if run.iterations else {}
         return Progress(run.iterations, run.env_steps, run.progress, self._seconds, metrics)
 
     def _evaluate(self, progress: Progress) -> None:
         # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
         seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
-        episodes = self.config.num_eval_episodes
-        evaluator = self._async_evaluator()
-        if evaluator is not None:
-            self._collect_evaluation(wait=True)
-            evaluator.submit(self.algorithm, seed, episodes, (progress, self.run.global_counter))
-            return
-        if self._eval_env is None:
-            self._eval_env = create_environment(num_parallel_environments=self.config.num_eval_environments)
-        self._eval_env.seed(seed)
-        self._record_evaluation(progress, self.run.global_counter, evaluate(self.algorithm, self._eval_env, episodes))
+        self._evaluation.request(self.algorithm, seed, (progress, self.run.global_counter))
 
-    def _async_evaluator(self) -> AsyncEvaluator | None:
-        """The process that evaluates, if the settings ask for one and it works."""
-        if self._evaluator is not None and not self._evaluator_is_ready:
-            self._evaluator_is_ready = self._evaluator.wait_until_ready()
-            if not self._evaluator_is_ready:
-                self._evaluator.close()
-                self._evaluator = None
-        return self._evaluator
-
-    def _start_evaluator(self) -> None:
-        if not (self.config.evaluate and self.config.async_eval) or self._evaluator is not None:
-            return
-        if self.directory.config.exists():
-            self._evaluator = AsyncEvaluator(self.directory)
-        else:
-            logger.warning(
-                "asynchronous evaluation needs the configuration of the run, which was not saved: it evaluates in the "
-                "training process; start runs with rein.training.launch, or set TrainerConfig.async_eval=False"
-            )
-
-    def _collect_evaluation(self, wait: bool) -> None:
-        """Records the evaluation that another process was asked for, if it is done."""
-        finished = self._evaluator.collect(wait) if self._evaluator is not None else None
-        if finished is not None:
-            (progress, counter), result = finished
-            self._record_evaluation(progress, counter, result)
-
-    def _record_evaluation(self, progress: Progress, counter: int, result: EvaluationResult) -> None:
+    def _record_evaluation(self, at: tuple[Progress, int], result: EvaluationResult) -> None:
+        progress, counter = at
         self._last_evaluation = result
         self._summarize_evaluation(result, counter)
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
@@ -277,7 +248,7 @@ class Trainer:
         """Saves a checkpoint from which the run goes on exactly."""
         if self._checkpointer.latest_step() == self.run.iterations:
             return
-        self._collect_evaluation(wait=True)
+        self._evaluation.collect(wait=True)
         if self.run.writer is not None:
             # A run that is resumed from here does not record again what came before.
             self.run.writer.flush()
@@ -285,32 +256,19 @@ class Trainer:
             self._checkpointer.save(self.run.iterations, self._state())
 
     def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
+        return {
             "alg": dict(self.algorithm.state_dict()),
             "trainer": {"run": self.run.state_dict(), "seconds": self._seconds},
-            "metrics": self.algorithm.get_metrics().state_dict(),
-            "rollout": self.algorithm.rollout.state_dict(),
-            "data_transformer": dict(self.config.data_transformer.state_dict()),
+            **self.algorithm.training_state(),
         }
-        if self.algorithm.offline_data is not None:
-            state["offline"] = self.algorithm.offline_data.state_dict()
-        if self.algorithm.replay_buffer is not None:
-            state["replay_buffer"] = self.algorithm.replay_buffer.state_dict()
-        return state
 
     def _restore(self) -> None:
         if self._checkpointer.latest_step() is None:
             return
         components = self._checkpointer.load().components
-        self.algorithm.rollout.load_state_dict(components["rollout"])
-        if "replay_buffer" in components:
-            self.algorithm.restore_replay_buffer(components["replay_buffer"])
-        if self.algorithm.offline_data is not None:
-            self.algorithm.offline_data.load_state_dict(components["offline"])
+        self.algorithm.load_training_state(components)
         # What was loaded from elsewhere when the run began has been trained since.
-        self.algorithm.load_state_dict(components["alg"], skip_preloded=False)
-        self.algorithm.get_metrics().load_state_dict(components["metrics"])
-        self.config.data_transformer.load_state_dict(components["data_transformer"])
+        self.algorithm.load_state_dict(algorithm_state(components), skip_preloded=False)
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
         self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
@@ -318,10 +276,7 @@ class Trainer:
     def close(self) -> None:
         """Closes environments and writers."""
         self.algorithm.close_rollout()
-        self.env.close()
-        if self._eval_env is not None:
-            self._eval_env.close()
-        if self._evaluator is not None:
-            self._evaluator.close()
-            self._evaluator = None
+        if self.env is not None:
+            self.env.close()
+        self._evaluation.close()
         self.run.close()

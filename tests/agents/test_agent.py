@@ -294,19 +294,20 @@ def _bare(agent: Agent) -> Any:
 
 def test_recurrent_training_equals_steps_in_order(build: Build) -> None:
     """Parts evaluated over whole sequences give what `train_step` gives step after step."""
-    from rein.framework import learning
+    from rein.data_structures import BatchInfo
+    from rein.framework.updating.minibatch import batch_major, steps_in_order
 
     for algorithm, part in (("ppo_recurrent", "much"), ("ppo", "icm"), ("td3", "recurrent_encoding"), ("dqn", "much")):
         agent = build(algorithm, part)
         agent.rollout.next_length(0)
         experience = agent.rollout.collect(6, with_grad=False)
-        data = learning.map_params(lambda x: x.transpose(0, 1), experience)
-        time_step, info = agent.preprocess_experience(data.time_step, data.rollout_info, learning.BatchInfo())
+        data = batch_major(experience)
+        time_step, info = agent.preprocess_experience(data.time_step, data.rollout_info, BatchInfo())
         state = zero_state(agent.train_state_spec, 2)
         torch.manual_seed(0)
         together = agent.train_recurrent_sequences(time_step, state, info)
         torch.manual_seed(0)
-        in_order = learning.train_steps_in_order(agent.train_step, time_step, state, info)
+        in_order = steps_in_order(agent.train_step, time_step, state, info).info
         a, b = agent.calc_loss(together), agent.calc_loss(in_order)
         if algorithm != "td3":  # draws noise for its targets in another order
             torch.testing.assert_close(a.loss, b.loss)
@@ -321,7 +322,7 @@ def test_one_transition_keeps_its_mean_beside_other_losses(build: Build) -> None
     number = LossInfo(loss=torch.tensor(7.0), scalar_loss=torch.tensor(1.0))
     from rein.agents.composition import _of_one_shape
     from rein.framework.containers import sum_losses
-    from rein.framework.update import average
+    from rein.framework.updating.gradients import average
 
     total = sum_losses(_of_one_shape({"a": per_sequence, "b": per_step, "c": number}))
     assert average(total, None).loss.item() == pytest.approx(2.0 + 1.0 + 5.0 + 8.0)
@@ -434,7 +435,8 @@ def test_stored_states_hold_what_training_reads(build: Build) -> None:
 
 def test_offline_data_trains_every_part(build: Build) -> None:
     from rein.data_structures import BatchInfo
-    from rein.framework import learning
+    from rein.framework import Batch
+    from rein.framework.updating.gradients import train_info
 
     agent = build("sac_continuous", "icm")
     for _ in range(3):
@@ -443,12 +445,13 @@ def test_offline_data_trains_every_part(build: Build) -> None:
     assert buffer is not None
     data, batch_info = buffer.get_batch(4, 3)
     assert isinstance(batch_info, BatchInfo)
-    experience = learning.from_buffer(agent, buffer, data, batch_info)
-    info = learning.train_info(agent, experience, partial(agent.train_step_offline, pre_train=True))
+    experience = agent.learning.prepare(buffer, data, batch_info)
+    offline = Batch(experience, is_offline=True, pre_train=True)
+    info = train_info(agent, offline, agent.learning.settings)
     loss = agent.calc_loss_offline(info, pre_train=True)
     assert loss.loss.shape == (3, 4)
     assert set(loss.extra) == {"rl", "irm"}
-    sequences = learning.train_info(agent, experience)
+    sequences = train_info(agent, Batch(experience), agent.learning.settings)
     torch.testing.assert_close(agent.calc_loss(sequences).scalar_loss, loss.scalar_loss)
 
 

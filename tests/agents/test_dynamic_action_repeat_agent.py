@@ -82,7 +82,7 @@ def play(
 
 
 def stored(agent: DynamicActionRepeatAgent) -> Any:
-    data, _ = agent._replay_buffer.gather_all()
+    data, _ = agent.replay_buffer.gather_all()
     return nest.map_structure(lambda x: x[0], data)
 
 
@@ -133,7 +133,7 @@ def test_environments_decide_by_themselves() -> None:
     agent.observe_for_replay(make_experience(time_step, step, state))
     assert step.info.is_decision.tolist() == [True, False]
     assert step.output[:, 0].tolist() == [1.0, 0.0]
-    assert agent._replay_buffer.current_size.tolist() == [1, 0]
+    assert agent.replay_buffer.current_size.tolist() == [1, 0]
 
 
 def test_evaluation_repeats_too() -> None:
@@ -240,7 +240,7 @@ def test_it_trains_the_parts_below(representation: Any) -> None:
     }
     assert changed == expected | ({"_representation.weight"} if representation else set())
     assert agent.replay_buffer.total_size < 8 * 8 * 2
-    assert agent.get_metrics().environment_steps > 100
+    assert agent.env_steps > 100
 
 
 def test_the_replay_buffer_is_restored_as_it_was() -> None:

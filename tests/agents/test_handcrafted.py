@@ -72,7 +72,7 @@ def test_a_rule_runs_like_any_algorithm():
     algorithm = AlwaysLeft(env.observation_spec, env.action_spec, env=env, config=config)
     for _ in range(5):
         algorithm.train_iter()
-    assert algorithm.get_metrics().environment_steps > 10
+    assert algorithm.env_steps > 10
     assert algorithm.replay_buffer.total_size == 40
     with pytest.raises(NotImplementedError, match="_policy_func"):
         HandcraftedAlgorithm(env.observation_spec, env.action_spec).predict_step(env.current_time_step())

@@ -9,7 +9,7 @@ import torch
 from rein.data_structures import AlgStep, TimeStep
 from rein.envs import create_environment
 from rein.framework import OnPolicyAlgorithm, TrainerConfig
-from rein.framework.action_bounds import ActionBounds
+from rein.framework.acting.action_bounds import ActionBounds
 from rein.nest import Nest
 from rein.specs import BoundedTensorSpec
 from rein.training import evaluate

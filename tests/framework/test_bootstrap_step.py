@@ -112,15 +112,14 @@ def test_transformers_count_each_step_once() -> None:
     for length in (2, 12):
         env = create_environment(Counting, 1, backend="sync", seed=0)
         config = TrainerConfig("", unroll_length=length)
-        config.data_transformer = create_data_transformer(
-            [ObservationNormalizer, RewardNormalizer], env.observation_spec
-        )
         algorithms[length] = ActorCriticAlgorithm(
             env.observation_spec, env.action_spec, env=env, config=config, optimizer=Adam(lr=0.0)
         )
+        transformer = create_data_transformer([ObservationNormalizer, RewardNormalizer], env.observation_spec)
+        algorithms[length].set_data_transformer(transformer)
         for _ in range(12 // length):
             algorithms[length].train_iter()
-    first, second = (one._config.data_transformer.state_dict() for one in algorithms.values())
+    first, second = (one.data_transformer.state_dict() for one in algorithms.values())
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert any("_num_updates" in name and value == 12 for name, value in first.items())
 

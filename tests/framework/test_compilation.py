@@ -12,7 +12,9 @@ import torch
 
 import rein.zoo
 from rein.config import fresh_configs
-from rein.framework import compilation, learning
+from rein.framework import Batch, ReplayTraining
+from rein.framework.updating import compilation
+from rein.framework.updating.gradients import differentiate, handled_parameters, losses
 from rein.runtime import LinearScheduler, summary
 from rein.runtime.schedules import as_scheduler
 from rein.training.launch import configure, start_run
@@ -57,46 +59,36 @@ def make_trainer(tmp_path: Path) -> Iterator[Any]:
 def _batches(trainer: Trainer, count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The first `count` minibatches of training, each also learnt from."""
     batches: list[Any] = []
-    update = learning._update_on
-    monkeypatch.setattr(
-        learning, "_update_on", lambda algorithm, batch: batches.append(batch) or update(algorithm, batch)
-    )
+    update = ReplayTraining.update
+
+    def noted(self: ReplayTraining, given: list[Batch]) -> int:
+        batches.extend(given)
+        return update(self, given)
+
+    monkeypatch.setattr(ReplayTraining, "update", noted)
     while len(batches) < count:
         trainer.algorithm.train_iter()
     return batches
 
 
-def _gradients(algorithm: torch.nn.Module) -> dict[str, torch.Tensor]:
-    found = {name: p.grad.clone() for name, p in algorithm.named_parameters() if p.grad is not None}
-    for parameter in algorithm.parameters():
-        parameter.grad = None
-    return found
-
-
-def _check_gradients(trainer: Trainer, batch: Any) -> None:
+def _check_gradients(trainer: Trainer, batch: Batch) -> None:
     algorithm = trainer.algorithm
-
-    def losses(batch: Any, weights: Any) -> Any:
-        return learning._losses(algorithm, batch, weights)
-
-    compiled = compilation.CompiledUpdate(algorithm, losses)
-    assert compiled(batch, None) is not None
-    _gradients(algorithm)
+    parameters = handled_parameters(algorithm.optimizers())
+    compiled = compilation.CompiledUpdate(algorithm, algorithm.learning.settings, parameters)
+    assert compiled([batch], [None]) is not None
     state = torch.random.get_rng_state()
-    loss = compiled(batch, None)
-    gradients = _gradients(algorithm)
+    result = compiled([batch], [None])
+    assert result is not None
+    loss_info, _, gradients = result
     torch.random.set_rng_state(state)
-    expected_loss = losses(batch, None)
-    expected_loss.loss.backward()
-    expected = _gradients(algorithm)
-    assert loss is not None
-    assert math.isclose(loss.loss.item(), expected_loss.loss.item(), rel_tol=1e-4)
-    optimized = {id(p) for o in algorithm.optimizers() for g in o.param_groups for p in g["params"]}
-    names = {name for name, p in algorithm.named_parameters() if id(p) in optimized}
-    assert gradients.keys() == expected.keys() & names
-    assert gradients
-    for name, gradient in gradients.items():
-        torch.testing.assert_close(gradient, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+    eager = losses(algorithm, batch, None, algorithm.learning.settings).loss_info
+    expected = differentiate("", eager, parameters)
+    assert math.isclose(loss_info.loss.item(), eager.loss.item(), rel_tol=1e-4)
+    assert [gradient is None for gradient in gradients] == [gradient is None for gradient in expected]
+    assert any(gradient is not None for gradient in gradients)
+    for gradient, other in zip(gradients, expected, strict=True):
+        if gradient is not None:
+            torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -126,7 +118,7 @@ def test_td3_has_a_graph_for_each_form_of_its_update(make_trainer: Any) -> None:
     with trainer.run, summary.record_if(lambda: False):
         while algorithm._num_updates.get() < 4:
             algorithm.train_iter()
-    assert [key[0] for key in algorithm._compiled_update._graphs] == [False, True]
+    assert [key[0] for key in algorithm.learning._compiled._graphs] == [False, True]
 
 
 @pytest.mark.usefixtures("not_optimized")
@@ -166,9 +158,10 @@ def test_training_with_compilation_follows_the_same_path(make_trainer: Any, tmp_
 
 def _check_that_recording_draws_nothing(trainer: Trainer, batch: Any) -> None:
     algorithm = trainer.algorithm
-    compiled = compilation.CompiledUpdate(algorithm, lambda batch, _: learning._losses(algorithm, batch, None))
+    parameters = handled_parameters(algorithm.optimizers())
+    compiled = compilation.CompiledUpdate(algorithm, algorithm.learning.settings, parameters)
     state = torch.random.get_rng_state()
-    assert compiled._try_to_compile(batch, None) is not None
+    assert compiled._try_to_compile([batch], [None]) is not None
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -192,8 +185,8 @@ def test_copies_of_a_compiled_algorithm_compile_for_themselves(make_trainer: Any
     trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
     with trainer.run, summary.record_if(lambda: False):
         trainer.algorithm.train_iter()
-    assert trainer.algorithm._compiled_update is not None
-    assert copy.copy(trainer.algorithm._compiled_update) is None
+    assert trainer.algorithm.learning._compiled is not None
+    assert copy.copy(trainer.algorithm.learning._compiled) is None
 
 
 @pytest.mark.usefixtures("not_optimized")
@@ -201,7 +194,7 @@ def test_summarized_updates_are_made_without_compilation(make_trainer: Any) -> N
     trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
     with trainer.run, summary.record_if(lambda: True):
         trainer.algorithm.train_iter()
-    assert trainer.algorithm._compiled_update is None
+    assert trainer.algorithm.learning._compiled is None
 
 
 @pytest.mark.usefixtures("not_optimized")

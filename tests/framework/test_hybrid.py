@@ -1,5 +1,6 @@
 """Hybrid training: which updates are made on offline data, which on the run's own, and with what weights."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,11 @@ def test_pretraining_takes_no_steps(saved: str) -> None:
     for _ in range(2):
         assert alg.train_iter() == 16
     assert kinds(alg) == ["pretrain"] * 4
-    assert alg.get_metrics().environment_steps == 0
+    assert alg.env_steps == 0
     alg.calls.clear()
     alg.train_iter()
     assert kinds(alg) == ["offline", "online"] * 2
-    assert alg.get_metrics().environment_steps > 0
+    assert alg.env_steps > 0
 
 
 def test_online_updates_can_be_rarer(saved: str) -> None:
@@ -165,7 +166,7 @@ def test_online_training_waits_until_there_is_a_sequence(saved: str) -> None:
 def test_several_buffers_and_a_limit(saved: str) -> None:
     alg = hybrid([saved, saved], offline_buffer_length=5)
     assert alg.offline_data is not None
-    assert alg.offline_data._buffer.total_size == 10
+    assert alg.offline_data.source.total_size == 10
 
 
 def test_settings_that_would_never_train_are_refused(saved: str) -> None:
@@ -233,7 +234,7 @@ def test_both_buffers_get_the_priorities_of_what_was_learnt(saved: str) -> None:
     alg.train_iter()
     assert alg.replay_buffer is not None
     assert alg.offline_data is not None
-    for buffer, first in ((alg.replay_buffer, 0.0), (alg.offline_data._buffer, 1000.0)):
+    for buffer, first in ((alg.replay_buffer, 0.0), (alg.offline_data.source, 1000.0)):
         priorities = buffer.priority_state()["priorities"]
         data, _ = buffer.gather_all()
         expected = (data.time_step.observation[0, :, 0] - first + 1 + 0.5) ** 2
@@ -257,7 +258,7 @@ def test_losses_are_weighted_by_importance(saved: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(ReplayBuffer, "get_batch", get_batch)
     with torch.no_grad():
         alg.w.zero_()
-    alg._config.num_updates_per_train_iter = 1  # type: ignore[union-attr]
+    alg.learning.settings = replace(alg.learning.settings, num_updates_per_train_iter=1)
     alg.train_iter()
     gradients = [((kinds != 2) * (weights**-0.5)[:, None]).mean().item() for kinds, weights in sampled]
     assert len(gradients) == 2
@@ -274,7 +275,7 @@ def test_priorities_of_offline_data_are_resumed(saved: str) -> None:
     state = first.offline_data.state_dict()
     second.offline_data.load_state_dict(state)
     assert second.offline_data.num_updates == 6
-    assert torch.equal(second.offline_data._buffer.priority_state()["priorities"], state["priorities"])
+    assert torch.equal(second.offline_data.source.priority_state()["priorities"], state["priorities"])
     assert (state["priorities"] > 1.0).any()
 
 
@@ -284,4 +285,4 @@ def test_the_counter_may_count_minibatches(saved: str, every: bool) -> None:
         alg = hybrid(saved, num_updates_per_train_iter=3, update_counter_every_mini_batch=every)
         for _ in range(2):
             alg.train_iter()
-    assert run.global_counter == (6 if every else 0)
+    assert run.global_counter == (6 if every else 2)

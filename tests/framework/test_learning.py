@@ -190,7 +190,7 @@ def test_no_steps_beyond_the_budget() -> None:
     alg = make(OffPolicyRecorder, length=50, unroll_length=2, num_env_steps=5, num_iterations=20, **settings)
     for _ in range(8):
         alg.train_iter()
-    assert 5 <= alg.get_metrics().environment_steps <= 6
+    assert 5 <= alg.env_steps <= 6
     assert len(alg.losses) == 8 * 4
 
 
@@ -206,10 +206,15 @@ def test_impossible_minibatches_are_refused_before_training() -> None:
 def test_metrics_follow_the_episodes() -> None:
     alg = make(OnPolicyRecorder, unroll_length=9)
     alg.train_iter()
-    result = alg.get_metrics().result()
+    result = alg.metrics.result()
     assert result["AverageReturn"] == 1 + 2 + 3
     assert result["AverageEpisodeLength"] == 3
-    assert alg.get_step_metrics() == {"EnvironmentSteps": 6, "NumberOfEpisodes": 2}
+    assert {metric.name: metric.result() for metric in alg.get_step_metrics()} == {
+        "EnvironmentSteps": 6,
+        "NumberOfEpisodes": 2,
+    }
+    names = [metric.name for metric in alg.get_metrics()]
+    assert names == ["EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"]
 
 
 def test_step_types_reach_the_algorithm() -> None:

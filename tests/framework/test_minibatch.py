@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rein.framework import minibatch
+from rein.framework.updating import minibatch
 
 
 def test_sequences_keep_time_together() -> None:

@@ -88,7 +88,6 @@ def test_a_part_preloads_its_checkpoint_and_keeps_it(tmp_path: Path) -> None:
     trained.learn()
     Checkpointer(tmp_path / "checkpoints").save(5, {"alg": dict(trained.state_dict())})
     fresh = Whole(checkpoint=f"alg.first@{tmp_path}/checkpoints/ckpt-5")
-    fresh.preload_checkpoints()
     assert fresh.first.pre_loaded
     assert torch.equal(fresh.first.net.weight, trained.first.net.weight)
     other = Whole()

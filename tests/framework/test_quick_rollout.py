@@ -14,7 +14,7 @@ from rein.config import fresh_configs
 from rein.data_structures import StepType, TimeStep
 from rein.distributions import compute_log_probability
 from rein.envs.metrics import EpisodeMetrics
-from rein.framework import rollout
+from rein.framework.acting import rollout
 from rein.runtime import summary
 from rein.training.launch import configure, start_run
 from rein.training.run_directory import RunDirectory
@@ -55,7 +55,7 @@ def test_infos_belong_to_the_recorded_steps_and_actions(
     limits = nest.flatten(trainer.env.action_spec)[0]
     taken = info.action[:-1].clamp(torch.tensor(limits.minimum), torch.tensor(limits.maximum))
     assert torch.equal(taken[follows], step.prev_action[1:][follows])
-    assert algorithm.get_metrics().environment_steps == int((step.step_type[:20] != StepType.FIRST).sum())
+    assert algorithm.env_steps == int((step.step_type[:20] != StepType.FIRST).sum())
 
 
 def test_an_algorithm_with_its_own_rollout_step_is_asked_at_each_step(tmp_path: Path) -> None:
@@ -111,4 +111,4 @@ def test_a_quick_rollout_fills_a_replay_buffer_with_consecutive_steps(tmp_path: 
     follows = step_type[1:] != StepType.FIRST
     assert torch.equal(action[:-1][follows], previous[1:][follows])
     assert torch.equal(data.rollout_info.action[0], action)
-    assert algorithm.get_metrics().environment_steps == int((step_type != StepType.FIRST).sum())
+    assert algorithm.env_steps == int((step_type != StepType.FIRST).sum())

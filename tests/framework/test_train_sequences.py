@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
-from rein.framework import OffPolicyAlgorithm, TrainerConfig, learning
+from rein.framework import Batch, OffPolicyAlgorithm, TrainerConfig, UpdateSettings
+from rein.framework.updating.gradients import train_info
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 
@@ -42,7 +43,7 @@ def batch() -> Experience:
 
 def test_by_default_all_steps_go_through_one_train_step() -> None:
     algorithm = Recorder()
-    info = learning.train_info(algorithm, batch())
+    info = train_info(algorithm, Batch(batch()), UpdateSettings())
     assert algorithm.calls == [("step", (6,))]
     assert torch.equal(info["reward"], batch().reward.T)
     assert torch.equal(info["extra"], 10.0 * batch().reward.T)
@@ -50,16 +51,13 @@ def test_by_default_all_steps_go_through_one_train_step() -> None:
 
 def test_an_algorithm_may_take_the_sequences_itself() -> None:
     algorithm = WholeSequences()
-    learning._update_on(algorithm, batch())
+    algorithm.learning.update([Batch(batch())])
     assert algorithm.calls == [("sequences", (2, 3)), ("loss", (3, 2))]
 
 
-def test_another_train_step_and_recurrent_states_go_step_by_step() -> None:
-    algorithm = WholeSequences()
-    learning.train_info(algorithm, batch(), algorithm.train_step)
-    assert algorithm.calls == [("step", (6,))]
+def test_recurrent_states_go_step_by_step() -> None:
     recurrent = WholeSequences(train_state_spec=TensorSpec((1,)))
-    learning.train_info(recurrent, batch())
+    train_info(recurrent, Batch(batch()), UpdateSettings())
     assert recurrent.calls == [("step", (2,))] * 3
 
 

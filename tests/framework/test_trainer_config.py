@@ -12,8 +12,8 @@ from torch import nn
 import rein
 from rein.data_structures import LossInfo
 from rein.framework import Algorithm, TrainerConfig
-from rein.framework.gradient_noise import gradient_noise
-from rein.framework.update import in_mixed_precision
+from rein.framework.updating.gradient_noise import gradient_noise
+from rein.framework.updating.gradients import in_mixed_precision
 from rein.optimizers import SGD
 from rein.runtime import Run, summary
 from rein.runtime.writers import create_summary_writer, read_scalars

@@ -4,7 +4,7 @@ from torch import nn
 
 from rein.data_structures import BatchInfo, LossInfo
 from rein.framework import Algorithm, NonFiniteLossError, TrainerConfig
-from rein.framework.update import average, importance_weights
+from rein.framework.updating.gradients import average, importance_weights
 from rein.optimizers import SGD
 
 

@@ -136,14 +136,14 @@ def test_nothing_changes() -> None:
 
 def test_running_statistics_are_used_but_not_changed() -> None:
     env, _ = make(2)
-    settings = TrainerConfig("")
-    settings.data_transformer = ObservationNormalizer(env.observation_spec)
-    algorithm = Counter(env, config=settings)
-    settings.data_transformer.transform_timestep(env.reset(), ())
-    before = {key: value.clone() for key, value in settings.data_transformer.state_dict().items()}
+    transformer = ObservationNormalizer(env.observation_spec)
+    algorithm = Counter(env, config=TrainerConfig(""))
+    algorithm.set_data_transformer(transformer)
+    transformer.transform_timestep(env.reset(), ())
+    before = {key: value.clone() for key, value in transformer.state_dict().items()}
     evaluate(algorithm, env, 4)
-    assert settings.data_transformer.training
-    after = settings.data_transformer.state_dict()
+    assert transformer.training
+    after = transformer.state_dict()
     assert all(torch.equal(value, after[key]) for key, value in before.items())
 
 

@@ -270,7 +270,7 @@ def test_stopped_and_resumed_is_never_stopped(name: str, tmp_path: Path) -> None
     ):
         assert torch.equal(a, b), key
     assert not differences(state_of(tmp_path / "through", iterations), state_of(tmp_path / "resumed", iterations))
-    assert through.algorithm.get_metrics().result() == resumed.algorithm.get_metrics().result()
+    assert through.algorithm.metrics.result() == resumed.algorithm.metrics.result()
     assert evaluations_of(tmp_path / "through") == evaluations_of(tmp_path / "resumed")
     assert scalars_of(tmp_path / "through") == scalars_of(tmp_path / "resumed")
 

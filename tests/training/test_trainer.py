@@ -160,7 +160,7 @@ class TestEvaluation:
         assert len(seen.evaluations) == 5
         for a, b in zip(without.algorithm.parameters(), with_it.algorithm.parameters(), strict=True):
             assert torch.equal(a, b)
-        assert without.algorithm.get_metrics().result() == with_it.algorithm.get_metrics().result()
+        assert without.algorithm.metrics.result() == with_it.algorithm.metrics.result()
 
     def test_when_and_how_much(self, tmp_path: Path) -> None:
         seen = Recorder()

@@ -23,8 +23,8 @@ from torch import Tensor
 from rein import nest
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
-from rein.framework import minibatch
 from rein.framework.algorithm import Algorithm
+from rein.framework.updating import minibatch
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, NestConcat, Network
 from rein.networks.layers import identity

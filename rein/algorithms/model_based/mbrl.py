@@ -27,7 +27,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.specs import BoundedTensorSpec, TensorSpec

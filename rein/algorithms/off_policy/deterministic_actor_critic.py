@@ -29,7 +29,7 @@ from rein.algorithms.off_policy.critics import (
 )
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig

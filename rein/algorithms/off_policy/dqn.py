@@ -38,7 +38,7 @@ from rein.algorithms.off_policy.sac_structures import (
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
-from rein.framework.quick_rollout import QuickActor
+from rein.framework.acting.quick_rollout import QuickActor
 from rein.framework.steps import Steps, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest

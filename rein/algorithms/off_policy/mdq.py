@@ -25,7 +25,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import calc_default_target_entropy_quantized
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig

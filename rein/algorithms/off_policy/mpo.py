@@ -34,7 +34,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
 from rein.distributions import epsilon_greedy_sample, map_params, sample_action_distribution
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest

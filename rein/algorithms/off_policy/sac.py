@@ -69,7 +69,7 @@ from rein.distributions import (
     sample_action_distribution,
 )
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_length, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig

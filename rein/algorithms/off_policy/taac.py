@@ -48,7 +48,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
 from rein.distributions import Categorical, epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps
 from rein.framework.trainer_config import TrainerConfig

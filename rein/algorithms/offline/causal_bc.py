@@ -36,7 +36,7 @@ from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
 from rein.distributions import epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.nest import Nest
 from rein.networks import ActorNetwork, EncodingNetwork, Network, Sequential
 from rein.networks.layers import FC

@@ -30,7 +30,7 @@ from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import compute_log_probability, epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, ValueNetwork

@@ -13,9 +13,9 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import compute_log_probability, epsilon_greedy_sample, sample_action_distribution
 from rein.envs import Environment
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
+from rein.framework.acting.quick_rollout import QuickActor
 from rein.framework.on_policy_algorithm import OnPolicyAlgorithm
-from rein.framework.quick_rollout import QuickActor
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, HostPolicy, Network, ValueNetwork

@@ -20,7 +20,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
 from rein.framework import Algorithm, OnPolicyAlgorithm, TrainerConfig
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.nest import Nest
 from rein.networks import Network
 from rein.specs import TensorSpec

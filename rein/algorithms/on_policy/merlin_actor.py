@@ -15,7 +15,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import epsilon_greedy_sample, sample_action_distribution
 from rein.framework import OnPolicyAlgorithm
-from rein.framework.evaluation import default_epsilon_greedy
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.nest import Nest
 from rein.networks import (
     ActorDistributionNetwork,

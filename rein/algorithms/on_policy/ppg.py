@@ -23,16 +23,17 @@ from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeS
 from rein.distributions import (
     epsilon_greedy_sample,
     kl_divergence,
-    map_params,
     sample_action_distribution,
     sum_over_nest,
 )
 from rein.envs import Environment
-from rein.framework import learning
+from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.algorithm import Algorithm
-from rein.framework.evaluation import default_epsilon_greedy
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating import Batch, UpdateSettings
+from rein.framework.updating.gradients import train_info
+from rein.framework.updating.minibatch import batch_major
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, EncodingNetwork, Network, ValueNetwork
 from rein.optimizers import Adam
@@ -321,15 +322,13 @@ class AuxiliaryPhase(Algorithm):
         optimizer: Any,
     ) -> None:
         """Makes the phase; the parameters are those of `network`."""
-        aux_config = TrainerConfig(
-            root_dir=config.root_dir,
-            unroll_length=config.unroll_length,
-            mini_batch_length=options.mini_batch_length or int(config.unroll_length),
-            mini_batch_size=options.mini_batch_size,
-            num_updates_per_train_iter=options.num_updates_per_train_iter,
-        )
-        super().__init__(
-            train_state_spec=network.state_spec, optimizer=optimizer, config=aux_config, name="PPGAuxiliaryPhase"
+        super().__init__(train_state_spec=network.state_spec, optimizer=optimizer, name="PPGAuxiliaryPhase")
+        self.set_update_settings(
+            UpdateSettings(
+                mini_batch_length=options.mini_batch_length or int(config.unroll_length),
+                mini_batch_size=options.mini_batch_size,
+                num_updates_per_train_iter=options.num_updates_per_train_iter,
+            )
         )
         self._network = network
         self._beta_clone = beta_clone
@@ -337,17 +336,16 @@ class AuxiliaryPhase(Algorithm):
 
     def train_on(self, experience: Experience) -> None:
         """Makes the passes of one auxiliary phase over rollouts [T, B, ...]."""
-        learning.train_from_rollout(self, experience, num_bootstrap_steps=0)
+        self.learning.train_from_rollout(experience, num_bootstrap_steps=0)
 
     def preprocess_experience(
         self, root_inputs: TimeStep, rollout_info: PPGAuxInfo, batch_info: BatchInfo
     ) -> tuple[TimeStep, PPGAuxInfo]:
         """Records pi_old for all steps, [B, T]."""
-        batch = Experience(time_step=root_inputs, rollout_info=rollout_info)
+        batch = Batch(Experience(time_step=root_inputs, rollout_info=rollout_info))
         with torch.no_grad():
-            info = learning.train_info(self, batch, self.train_step)
-        turned = map_params(lambda tensor: tensor.transpose(0, 1), info.action_distribution)
-        return root_inputs, rollout_info._replace(old_distribution=turned)
+            info = train_info(self, batch, self.learning.settings)
+        return root_inputs, rollout_info._replace(old_distribution=batch_major(info.action_distribution))
 
     def train_step(self, inputs: TimeStep, state: PPGState, rollout_info: PPGAuxInfo) -> AlgStep:
         """pi, V_aux and V at stored states."""

@@ -11,7 +11,7 @@ from rein.algorithms.on_policy.actor_critic import ActorCriticAlgorithm, ActorCr
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, TimeStep
 from rein.distributions import map_params
-from rein.framework import minibatch
+from rein.framework.updating import minibatch
 from rein.nest import Nest
 
 

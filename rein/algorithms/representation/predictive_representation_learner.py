@@ -23,11 +23,13 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, StepType, TimeStep
 from rein.framework.algorithm import Algorithm
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating.lookup import steps_ahead
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, Network
 from rein.networks.layers import identity
 from rein.replay import ReplayBuffer
 from rein.specs import TensorSpec, extract_spec
+from rein.transforms import DataTransformer
 
 
 class PredictiveRepresentationLearnerInfo(NamedTuple):
@@ -201,7 +203,7 @@ class PredictiveRepresentationLearner(Algorithm):
         """Finds the actions and targets that follow each step of sequences [B, T, ...]."""
         fields = [decoder.get_target_fields() for decoder in self._decoders]  # type: ignore[operator]
         if isinstance(batch_info.replay_buffer, ReplayBuffer):
-            future = _from_buffer(root_inputs, batch_info, fields, self._num_unroll_steps)
+            future = _from_buffer(root_inputs, batch_info, fields, self._num_unroll_steps, self.data_transformer)
         else:
             future = _from_rollout(root_inputs, fields, self._num_unroll_steps)
         step_type, prev_action, targets = future
@@ -262,18 +264,12 @@ class PredictiveRepresentationLearner(Algorithm):
 
 
 def _from_buffer(
-    inputs: TimeStep, batch_info: BatchInfo, fields: list[str], num_steps: int
+    inputs: TimeStep, batch_info: BatchInfo, fields: list[str], num_steps: int, transformer: DataTransformer | None
 ) -> tuple[Tensor, Nest, list[Tensor]]:
     """Step types (-1 where nothing is stored), previous actions and targets [B, T, K + 1, ...] from the buffer."""
-    buffer = batch_info.replay_buffer
-    length = inputs.step_type.shape[1]
-    offsets = torch.arange(length).unsqueeze(1) + torch.arange(num_steps + 1)
-    positions = batch_info.positions.reshape(-1, 1, 1) + offsets
-    env_ids = batch_info.env_ids.reshape(-1, 1, 1)
-    newest = buffer.current_pos[batch_info.env_ids].reshape(-1, 1, 1) - 1
-    paths = [f"time_step.{field}" for field in ["step_type", "prev_action", *fields]]
-    step_type, prev_action, *targets = buffer.get_field(paths, env_ids, torch.minimum(positions, newest))
-    return step_type.masked_fill(positions > newest, -1), prev_action, targets
+    ahead, is_stored = steps_ahead(batch_info, inputs.step_type.shape[1], num_steps, transformer)
+    targets = [nest.get_field(ahead, field) for field in fields]
+    return ahead.step_type.masked_fill(~is_stored, -1), ahead.prev_action, targets
 
 
 def _from_rollout(inputs: TimeStep, fields: list[str], num_steps: int) -> tuple[Tensor, Nest, list[Tensor]]:

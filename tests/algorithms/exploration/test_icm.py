@@ -6,7 +6,7 @@ import torch
 from rein import nest
 from rein.algorithms.exploration import ICMAlgorithm
 from rein.algorithms.exploration.icm import ICMState
-from rein.framework import learning
+from rein.framework.updating.minibatch import steps_in_order
 from rein.networks import EncodingNetwork
 from rein.networks.state import zero_state
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -121,7 +121,7 @@ def test_sequences_equal_single_steps(step, has_state):
     state = zero_state(icm.train_state_spec, 2)
     if has_state:
         state = ICMState(torch.randn(2, 4), torch.ones(2))
-    expected = learning.train_steps_in_order(icm.train_step, inputs, state, ())
+    expected = steps_in_order(icm.train_step, inputs, state, ()).info
     found = icm.train_recurrent_sequences(inputs, state)
     assert_same(found, expected)
     assert found.is_valid[:, 0].tolist() == [float(has_state), 1, 1, 0, 1]

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import DiagNormal
 from rein.envs import create_environment
-from rein.framework import RLAlgorithm, TrainerConfig, learning, minibatch
+from rein.framework import Batch, RLAlgorithm, TrainerConfig
+from rein.framework.updating import minibatch
+from rein.framework.updating.gradients import train_info, valid_masks
 from rein.networks import Network
 from rein.runtime.run import Run
 from rein.training.construction import build_algorithm
@@ -89,9 +91,10 @@ def update() -> Callable[..., Any]:
     """Makes one update from time steps and rollout infos [B, T, ...]; returns (info, losses averaged)."""
 
     def make(algorithm: RLAlgorithm, time_step: TimeStep, rollout_info: Any) -> tuple[Any, Any]:
-        info = learning.train_info(algorithm, Experience(time_step=time_step, rollout_info=rollout_info))
+        batch = Batch(Experience(time_step=time_step, rollout_info=rollout_info))
+        info = train_info(algorithm, batch, algorithm.learning.settings)
         loss_info = algorithm.calc_loss(info)
-        valid = learning.valid_masks(minibatch.time_major(time_step.step_type))
+        valid = valid_masks(minibatch.time_major(time_step.step_type))
         averaged, _ = algorithm.update_with_gradient(loss_info, valid)
         algorithm.after_update((), info)
         return info, averaged

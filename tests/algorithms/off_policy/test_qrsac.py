@@ -10,8 +10,9 @@ from rein.algorithms.losses import OneStepTDQRLoss
 from rein.algorithms.off_policy import QrsacAlgorithm
 from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.data_structures import Experience, StepType, TimeStep
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
 from rein.networks import ActorDistributionNetwork, CriticNetwork, NormalProjectionNetwork
+from rein.networks.state import zero_state
 from rein.ops import huber_function, quantile_huber_loss, quantile_midpoints
 from rein.optimizers import SGD
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -98,7 +99,7 @@ def test_the_entropy_reward_is_off_by_default_and_reaches_all_quantiles() -> Non
 def test_updates_reach_every_network(one_transition: bool) -> None:
     algorithm = make(one_transition=one_transition)
     before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
-    learning._update_on(algorithm, batch())
+    algorithm.learning.update([Batch(batch())])
     changed = {name.split(".")[0] for name, p in algorithm.named_parameters() if not torch.equal(p, before[name])}
     assert changed == {"_actor_network", "_critic_networks", "_target_critic_networks", "_log_alpha"}
 
@@ -143,4 +144,4 @@ def test_it_acts_without_critics() -> None:
 
 
 def algorithm_state(algorithm: QrsacAlgorithm) -> Any:
-    return learning.zero_state(algorithm.predict_state_spec, 4)
+    return zero_state(algorithm.predict_state_spec, 4)

@@ -16,7 +16,9 @@ from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.algorithms.regularization import UniformPriorActor
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
 from rein.distributions import Categorical, calc_default_target_entropy
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
+from rein.framework.updating.gradients import valid_masks
+from rein.framework.updating.minibatch import steps_at_once
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -97,7 +99,7 @@ def fixed_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def info_by_steps(algorithm: SacAlgorithm, data: Experience) -> SacInfo:
-    return learning.train_steps_at_once(algorithm, algorithm.train_step, data.time_step, (), data.rollout_info)
+    return steps_at_once(algorithm.train_step, algorithm.train_state_spec, data.time_step, (), data.rollout_info).info
 
 
 def info_by_sequences(algorithm: SacAlgorithm, data: Experience) -> SacInfo:
@@ -108,7 +110,7 @@ def mean_loss(algorithm: SacAlgorithm, info: SacInfo, data: Experience) -> Tenso
     loss = algorithm.calc_loss(info).loss
     if loss.ndim == 1:
         return loss.mean()
-    return (loss * learning.valid_masks(data.step_type.T)).mean()
+    return (loss * valid_masks(data.step_type.T)).mean()
 
 
 def gradients(algorithm: SacAlgorithm, loss: Tensor) -> dict[str, Tensor]:
@@ -156,10 +158,10 @@ def continuous_losses(algorithm: SacAlgorithm, data: Experience, gamma: float = 
 
 def test_a_continuous_update_is_the_gradient_of_the_three_losses() -> None:
     algorithm, data = make(initial_log_alpha=-0.7), batch()
-    valid = learning.valid_masks(data.step_type.T)
+    valid = valid_masks(data.step_type.T)
     expected = gradients(algorithm, (sum(continuous_losses(algorithm, data)) * valid).mean())
     before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
-    learning._update_on(algorithm, data)
+    algorithm.learning.update([Batch(data)])
     for name, parameter in algorithm.named_parameters():
         if not name.startswith("_target"):
             assert torch.allclose(parameter, before[name] - expected[name], atol=1e-5), name
@@ -178,7 +180,7 @@ def test_leaving_out_unused_values_changes_nothing(length: int) -> None:
 
 def test_one_transition_is_the_documented_loss_at_the_first_step() -> None:
     algorithm, data = make(one_transition=True), batch()
-    valid = learning.valid_masks(data.step_type.T)
+    valid = valid_masks(data.step_type.T)
     expected = gradients(algorithm, (sum(continuous_losses(algorithm, data)) * valid)[0].mean())
     for info in (info_by_sequences(algorithm, data), info_by_steps(algorithm, data)):
         found = gradients(algorithm, mean_loss(algorithm, info, data))
@@ -473,10 +475,10 @@ def test_mixed_actions_with_a_prior_keep_their_parts_apart() -> None:
 def test_alpha_starts_where_told_moves_to_the_target_and_is_capped() -> None:
     algorithm = make(initial_log_alpha=-1.0, target_entropy=100.0, max_log_alpha=-0.9)
     assert algorithm._alpha().item() == pytest.approx(math.exp(-1.0))
-    learning._update_on(algorithm, batch())
+    algorithm.learning.update([Batch(batch())])
     assert algorithm._log_alpha.item() == pytest.approx(-0.9)
     free = make(initial_log_alpha=-1.0, target_entropy=100.0)
-    learning._update_on(free, batch())
+    free.learning.update([Batch(batch())])
     assert free._log_alpha.item() > -0.9
 
 
@@ -504,7 +506,7 @@ def test_each_optimizer_handles_its_part() -> None:
     for left_out, prefix in (("actor", "_actor_network"), ("critic", "_critic_networks"), ("alpha", "_log_alpha")):
         algorithm = make(**{f"{left_out}_optimizer": None})
         before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
-        learning._update_on(algorithm, batch())
+        algorithm.learning.update([Batch(batch())])
         for name, parameter in algorithm.named_parameters():
             if not name.startswith("_target"):
                 assert torch.equal(parameter, before[name]) == name.startswith(prefix), (left_out, name)
@@ -513,7 +515,7 @@ def test_each_optimizer_handles_its_part() -> None:
 def test_reproduce_locomotion_masks_the_first_policy_loss_and_starts_at_random() -> None:
     algorithm, data = make(reproduce_locomotion=True), batch(length=3)
     actor, critic, alpha = continuous_losses(algorithm, data)
-    valid = learning.valid_masks(data.step_type.T)
+    valid = valid_masks(data.step_type.T)
     policy = (actor + alpha) * torch.tensor([[0.0], [1.0], [1.0]])
     expected = gradients(algorithm, ((policy + critic) * valid).mean())
     for info in (info_by_sequences(algorithm, data), info_by_steps(algorithm, data)):
@@ -574,7 +576,7 @@ def test_recurrent_networks_train_in_order_and_rollouts_keep_all_states(action_s
     nest.assert_same_structure(new_state, algorithm.train_state_spec)
     assert all(bool((leaf != 0).any()) for leaf in nest.flatten(new_state))
     stored = nest.map_structure(lambda x: x.unsqueeze(1).expand(-1, 4, *x.shape[1:]), new_state)
-    assert learning._update_on(algorithm, data._replace(state=stored)) == 16
+    assert algorithm.learning.update([Batch(data._replace(state=stored))]) == 16
     predicted = algorithm.predict_step(inputs, zero_state(algorithm.predict_state_spec, 4))
     nest.assert_same_structure(predicted.state, algorithm.predict_state_spec)
 
@@ -669,7 +671,7 @@ def test_a_nest_of_continuous_actions_adds_up() -> None:
     distribution, _ = algorithm._actor_network(data.time_step.observation[:, 0])
     parts = [part.rsample_with_log_prob()[1] for part in nest.flatten(distribution)]
     assert torch.allclose(info_by_steps(algorithm, data).log_pi[0, :, 0], parts[0] + parts[1])
-    assert learning._update_on(algorithm, data) == 8
+    assert algorithm.learning.update([Batch(data)]) == 8
 
 
 def test_default_critic_loss_is_one_step() -> None:

@@ -16,7 +16,7 @@ from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.algorithms.off_policy.taac_structures import TaacInfo
 from rein.algorithms.off_policy.taac_trajectories import Tau
 from rein.data_structures import Experience, StepType, TimeStep, restart
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
 from rein.networks import ActorDistributionNetwork, CriticNetwork, NestConcat, NormalProjectionNetwork, QNetwork
 from rein.networks.state import zero_state
 from rein.optimizers import Adam
@@ -95,7 +95,7 @@ def sequences(action_spec: Any, with_courses: bool, size: int = 128) -> Experien
 def test_the_best_action_is_found(cls: Any, action_spec: Any, changes: dict[str, Any]) -> None:
     algorithm = make(cls, action_spec, **changes)
     for _ in range(250):
-        learning._update_on(algorithm, sequences(action_spec, cls is TaacAlgorithm))
+        algorithm.learning.update([Batch(sequences(action_spec, cls is TaacAlgorithm))])
     observation = torch.linspace(-1.0, 1.0, 20).unsqueeze(-1)
     time_step = restart(observation, action_spec)
     action = algorithm.predict_step(time_step, zero_state(algorithm.predict_state_spec, 20)).output

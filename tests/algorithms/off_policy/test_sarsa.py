@@ -12,7 +12,9 @@ from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.sarsa import SarsaAlgorithm, SarsaInfo, SarsaState
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import calc_default_target_entropy
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
+from rein.framework.updating.gradients import train_info
+from rein.framework.updating.replay_training import train_from_unroll
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -105,7 +107,7 @@ def test_on_policy_bootstraps_from_the_action_that_is_taken_next(make: Any) -> N
     # Q(1, 0.7) = 2.4, Q'(2, 1.2) = 4.4.
     assert loss.extra.critic[0].item() == pytest.approx((1 + 0.99 * 4.4 - 2.4) ** 2, rel=1e-5)
     experience = Experience(time_step=TimeStep(step_type=torch.ones(2, 1, dtype=torch.int32)))
-    learning.train_from_unroll(algorithm, experience, info, num_bootstrap_steps=1)
+    train_from_unroll(algorithm, experience, info, num_bootstrap_steps=1)
     assert algorithm._actor_network.weight.item() == pytest.approx(0.7)
 
 
@@ -161,7 +163,7 @@ def test_sequences_at_once_give_the_same_as_step_by_step(make: Any, sequence: An
     losses = []
     for independent in (True, False):
         algorithm._config = TrainerConfig("unused", temporally_independent_train_step=independent)
-        losses.append(algorithm.calc_loss(learning.train_info(algorithm, experience)).loss)
+        losses.append(algorithm.calc_loss(train_info(algorithm, Batch(experience), algorithm.learning.settings)).loss)
     assert losses[0].shape == losses[1].shape == (3, 1)
     assert torch.allclose(losses[0], losses[1])
 

@@ -15,7 +15,9 @@ from rein.algorithms.off_policy.taac_structures import TaacInfo, TaacState
 from rein.algorithms.off_policy.taac_trajectories import LinearTrajectory, QuadraticTrajectory, Tau
 from rein.data_structures import Experience, StepType, TimeStep, restart
 from rein.distributions import Categorical, calc_default_target_entropy
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
+from rein.framework.updating.gradients import valid_masks
+from rein.framework.updating.minibatch import steps_at_once
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -256,7 +258,7 @@ def test_the_actor_climbs_the_value_scaled_by_the_chance_to_switch(cls: Any, mon
     monkeypatch.setattr(torch, "randn_like", lambda x, **_: torch.full_like(x, 0.3))
     algorithm = make(cls, initial_alpha=0.7)
     data = batch(algorithm)
-    info = learning.train_steps_at_once(algorithm, algorithm.train_step, data.time_step, (), data.rollout_info)
+    info = steps_at_once(algorithm.train_step, algorithm.train_state_spec, data.time_step, (), data.rollout_info).info
     info.actor.loss.sum().backward()
     found = {name: p.grad.clone() for name, p in algorithm.named_parameters() if p.grad is not None}
     assert all(name.startswith("_actor_network") for name in found)
@@ -305,10 +307,10 @@ def test_leaving_out_unused_values_changes_nothing(cls: Any, monkeypatch: pytest
     monkeypatch.setattr(Categorical, "sample", lambda self, shape=(): self.mode)
     algorithm = make(cls)
     data = batch(algorithm)
-    valid = learning.valid_masks(data.step_type.T)
+    valid = valid_masks(data.step_type.T)
     found = []
     for info in (
-        learning.train_steps_at_once(algorithm, algorithm.train_step, data.time_step, (), data.rollout_info),
+        steps_at_once(algorithm.train_step, algorithm.train_state_spec, data.time_step, (), data.rollout_info).info,
         algorithm.train_sequences(data.time_step, (), data.rollout_info),
     ):
         algorithm.zero_grad()
@@ -322,7 +324,7 @@ def test_leaving_out_unused_values_changes_nothing(cls: Any, monkeypatch: pytest
 def test_updates_reach_every_network(cls: Any) -> None:
     algorithm = make(cls)
     before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
-    assert learning._update_on(algorithm, batch(algorithm)) == 12
+    assert algorithm.learning.update([Batch(batch(algorithm))]) == 12
     changed = {name.split(".")[0] for name, p in algorithm.named_parameters() if not torch.equal(p, before[name])}
     assert changed == {"_actor_network", "_critics", "_target_critics", "_log_alpha"}
     assert "_target" not in algorithm.get_optimizer_info()
@@ -334,7 +336,7 @@ def test_other_critic_losses_and_vector_rewards_work() -> None:
     info = algorithm.train_sequences(data.time_step, (), data.rollout_info)
     assert info.critic.critics.shape == (3, 4, 2, 2)
     assert info.critic.target_critic.shape == (3, 4, 2)
-    assert learning._update_on(algorithm, data) == 12
+    assert algorithm.learning.update([Batch(data)]) == 12
 
 
 def test_targets_move_by_tau_every_period() -> None:

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import DiagNormal
-from rein.framework import RLAlgorithm, learning, minibatch
+from rein.framework import Batch, RLAlgorithm
+from rein.framework.updating import minibatch
+from rein.framework.updating.gradients import train_info, valid_masks
 from rein.networks import Network
 
 
@@ -95,7 +97,7 @@ def losses() -> Callable[..., Any]:
 
     def compute(algorithm: RLAlgorithm, time_step: TimeStep, rollout_info: Any) -> tuple[Any, Any]:
         experience = Experience(time_step=time_step, rollout_info=rollout_info)
-        info = learning.train_info(algorithm, experience, algorithm.train_step_offline)
+        info = train_info(algorithm, Batch(experience, is_offline=True), algorithm.learning.settings)
         return info, algorithm.calc_loss_offline(info)
 
     return compute
@@ -107,7 +109,7 @@ def update(losses: Any) -> Callable[..., Any]:
 
     def make(algorithm: RLAlgorithm, time_step: TimeStep, rollout_info: Any) -> Any:
         info, loss_info = losses(algorithm, time_step, rollout_info)
-        valid = learning.valid_masks(minibatch.time_major(time_step.step_type))
+        valid = valid_masks(minibatch.time_major(time_step.step_type))
         averaged, _ = algorithm.update_with_gradient(loss_info, valid)
         algorithm.after_update(minibatch.time_major(time_step), info)
         return averaged

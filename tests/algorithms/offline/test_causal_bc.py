@@ -192,7 +192,9 @@ def _steps(observation: torch.Tensor) -> TimeStep:
 
 def _loss(algorithm: CausalBcAlgorithm, steps: TimeStep, action: torch.Tensor) -> torch.Tensor:
     from rein.data_structures import Experience
-    from rein.framework import learning
+    from rein.framework import Batch
+    from rein.framework.updating.gradients import train_info
 
-    info = learning.train_info(algorithm, Experience(steps, rollout_info=BcInfo(action=action)))
+    batch = Batch(Experience(steps, rollout_info=BcInfo(action=action)))
+    info = train_info(algorithm, batch, algorithm.learning.settings)
     return algorithm.calc_loss(info).loss

@@ -11,7 +11,8 @@ from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
 from rein.algorithms.on_policy.actor_critic import ActorCriticState
 from rein.data_structures import LossInfo, restart
 from rein.distributions import compute_log_probability
-from rein.framework import TrainerConfig, learning
+from rein.framework import TrainerConfig
+from rein.framework.updating.replay_training import train_from_unroll
 from rein.networks import ActorDistributionNetwork, ActorDistributionRNNNetwork, ValueNetwork, ValueRNNNetwork
 from rein.networks.state import zero_state
 from rein.optimizers import SGD, Adam
@@ -54,7 +55,7 @@ def test_one_update_follows_the_gradient_of_the_loss(make: Any) -> None:
     mask = (experience.step_type[:4] != 2).float()
     gradients = torch.autograd.grad((loss * mask).mean(), list(alg.parameters()), retain_graph=True)
     before = [p.detach().clone() for p in alg.parameters()]
-    assert learning.train_from_unroll(alg, experience, experience.rollout_info, num_bootstrap_steps=1) == 8
+    assert train_from_unroll(alg, experience, experience.rollout_info, num_bootstrap_steps=1) == 8
     for old, gradient, new in zip(before, gradients, alg.parameters(), strict=True):
         assert torch.allclose(new, old - 0.1 * gradient, atol=1e-6)
 

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -106,7 +107,8 @@ def test_policy_phases_leave_the_auxiliary_head_alone(make: Any) -> None:
 def auxiliary_change(make: Any, beta: float) -> tuple[float, float, float]:
     """Divergence that one auxiliary phase causes, and the error of the auxiliary value before and after it."""
     alg = ppg(make, interval=100, beta_clone=beta, aux_optimizer=Adam(lr=3e-3))
-    alg._aux_phase._config.num_updates_per_train_iter = 30
+    learning = alg._aux_phase.learning
+    learning.settings = replace(learning.settings, num_updates_per_train_iter=30)
     for _ in range(4):
         alg.train_iter()
     data = nest.concat_nests(alg._waiting)

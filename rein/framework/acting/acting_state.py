@@ -19,7 +19,7 @@ _Place = tuple[dict[str, Any], str]
 
 
 class ActingState:
-    """Parameters and buffers of an algorithm and its data transformer, each once, in an order that copies share.
+    """Parameters and buffers of an algorithm, its data transformer included, each once, in an order that copies share.
 
     Attributes:
         changed_by_acting: indices of the buffers that this copy was seen to change.
@@ -31,11 +31,7 @@ class ActingState:
         Args:
             algorithm: the root algorithm.
         """
-        config = algorithm._config
-        roots: list[nn.Module] = [algorithm]
-        if config is not None and config.data_transformer is not None:
-            roots.append(config.data_transformer)
-        self._modules = list(dict.fromkeys(module for root in roots for module in root.modules()))
+        self._modules = list(dict.fromkeys(algorithm.modules()))
         self._parameters = _distinct((one._parameters, name) for one in self._modules for name in one._parameters)
         self._buffers = _distinct((one._buffers, name) for one in self._modules for name in one._buffers)
         self._marks = self._marks_now()

@@ -24,8 +24,10 @@ from rein.config.sending import configs_to_send
 from rein.distributions import distributions_to_params, params_to_distributions
 from rein.envs import Environment
 from rein.envs.metrics import EpisodeMetrics
-from rein.framework.acting_state import ActingState
-from rein.framework.async_unroll_worker import (
+from rein.framework.acting.acting_state import ActingState
+from rein.framework.acting.rollout import Rollout
+from rein.framework.asynchronous.shared_records import SharedRecords, fields_of
+from rein.framework.asynchronous.worker import (
     SAVE,
     STOP,
     UPDATE,
@@ -36,10 +38,9 @@ from rein.framework.async_unroll_worker import (
     published_fields,
     run_unroll,
 )
-from rein.framework.hybrid import OfflineData
-from rein.framework.rollout import Rollout
-from rein.framework.shared_records import SharedRecords, fields_of
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating.offline_data import OfflineData
+from rein.framework.updating.replay_training import ReplayTraining
 from rein.replay.ring_buffer import RingBuffer
 from rein.runtime.processes.sending import pack, unpack
 from rein.runtime.processes.starting import start_context
@@ -53,7 +54,7 @@ __all__ = ["AsyncUnrollError", "AsyncUnroller", "UnrollJob", "UnrollResult"]
 
 _POLL_SECONDS = 0.05
 _CLOSE_SECONDS = 5.0
-_STAYS_HERE = (Environment, RingBuffer, Rollout, EpisodeMetrics, OfflineData, Optimizer)
+_STAYS_HERE = (Environment, RingBuffer, ReplayTraining, Rollout, EpisodeMetrics, OfflineData, Optimizer)
 """What acting does not need; the process has an environment and a rollout of its own."""
 
 
@@ -72,7 +73,7 @@ class AsyncUnroller:
             config: settings of the run.
             state: what `state_dict` gave, to go on from there; None begins.
         """
-        env = algorithm._env
+        env = algorithm.env
         assert env is not None
         assert env.recipe is not None
         self._config = config

@@ -21,9 +21,9 @@ from rein import nest
 from rein.config import use_configs
 from rein.data_structures import AlgStep
 from rein.distributions import distributions_to_params, extract_spec
-from rein.framework.acting_state import ActingState
-from rein.framework.rollout import Rollout
-from rein.framework.shared_records import Field, SharedRecords, fields_of
+from rein.framework.acting.acting_state import ActingState
+from rein.framework.acting.rollout import Rollout
+from rein.framework.asynchronous.shared_records import Field, SharedRecords, fields_of
 from rein.nest import Nest
 from rein.runtime import Run
 from rein.runtime.processes.living import die_with_parent
@@ -175,22 +175,21 @@ class UnrollLoop:
     # Acting.
 
     def _step(self) -> UnrollResult:
-        rollout, env = self._rollout, self._rollout.env
-        raw = env.current_time_step()
-        time_step, alg_step, state = rollout._act(raw, with_grad=False, keep=True)
+        rollout = self._rollout
+        raw = rollout.env.current_time_step()
+        acted = rollout.act(raw, with_grad=False, keep=True)
         begun = time.perf_counter()
-        rollout._step(alg_step)
+        rollout.step(acted)
         ended = time.perf_counter()
-        output = alg_step.output
-        if self._algorithm.overwrites_policy_output:
-            output = env.current_time_step().prev_action
+        alg_step = rollout.as_done(acted.step)
         seen = raw
-        if self._algorithm._config.trains_on_fresh_rollouts:
-            seen = time_step._replace(untransformed=raw)
+        if self._algorithm.require_config().trains_on_fresh_rollouts:
+            seen = acted.time_step._replace(untransformed=raw)
         seconds = [torch.tensor(one, dtype=torch.float64) for one in (ended - begun, ended - self._ended_at)]
         self._ended_at = ended
         keeps_state = self._algorithm.need_full_rollout_state()
-        return UnrollResult(seen, AlgStep(output, info=alg_step.info), state if keeps_state else (), *seconds)
+        policy_step = AlgStep(alg_step.output, info=alg_step.info)
+        return UnrollResult(seen, policy_step, acted.state if keeps_state else (), *seconds)
 
     def _put(self, result: UnrollResult) -> None:
         info_spec: Any = None

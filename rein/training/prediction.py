@@ -10,21 +10,17 @@ from torch import Tensor
 from rein import nest
 from rein.data_structures import StepType, TimeStep
 from rein.framework import RLAlgorithm
+from rein.framework.acting.actor import Actor, without_learning
 from rein.nest import Nest
-from rein.networks.state import reset_state, zero_state
+from rein.networks.state import reset_state
 from rein.specs import TensorSpec
 
 
-class Actor:
-    """Chooses actions with `predict_step`, for one world or a batch of them.
-
-    Attributes:
-        state: recurrent state after the last action, a nest of tensors [B, ...]; `()` for a memoryless policy; None
-            before the first action.
-    """
+class Predictor:
+    """Chooses actions with `predict_step`, for one world or a batch of them."""
 
     def __init__(self, algorithm: RLAlgorithm, observation_spec: Nest, action_spec: Nest) -> None:
-        """Makes an actor that has not acted yet.
+        """Makes a predictor that has not acted yet.
 
         Args:
             algorithm: the policy.
@@ -34,10 +30,14 @@ class Actor:
         self._algorithm = algorithm
         self._observation_spec = observation_spec
         self._action_spec = action_spec
-        self.state: Nest = None
-        self._transform_state: Nest = None
+        self._actor: Actor | None = None
         self._prev_action: Nest = None
         self._batch_size = 0
+
+    @property
+    def state(self) -> Nest:
+        """Recurrent state after the last action, [B, ...]; `()` for a memoryless policy; None before the first action."""
+        return None if self._actor is None else self._actor.policy_state
 
     def act(self, observation: Any, state: Nest = None, episode_start: ArrayLike | None = None) -> Any:
         """The action for an observation, or a batch of actions for a batch.
@@ -57,14 +57,9 @@ class Actor:
             tensors = nest.map_structure(lambda tensor: tensor[None], tensors)
         size = nest.flatten(tensors)[0].shape[0]
         first = self._begin(size, episode_start)
-        was_training = self._algorithm.training
-        self._algorithm.eval()
-        try:
-            with torch.no_grad():
-                action = self._predict(tensors, first, self.state if state is None else state)
-        finally:
-            self._algorithm.train(was_training)
-        arrays = nest.map_structure(lambda tensor: tensor.detach().cpu().numpy().copy(), action)
+        with without_learning(self._algorithm):
+            action = self._predict(tensors, first, state)
+        arrays = nest.map_structure(lambda tensor: tensor.cpu().numpy().copy(), action)
         return arrays if is_batch else nest.map_structure(lambda array: array[0], arrays)
 
     def forget(self) -> None:
@@ -74,8 +69,7 @@ class Actor:
     def _begin(self, size: int, episode_start: ArrayLike | None) -> NDArray[np.bool_]:
         if size != self._batch_size:
             self._batch_size = size
-            self.state = zero_state(self._algorithm.predict_state_spec, size)
-            self._transform_state = self._algorithm.initial_transform_state(size)
+            self._actor = Actor(self._algorithm, self._action_spec, size, "predict")
             self._prev_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
             episode_start = True if episode_start is None else episode_start
         started = np.asarray(False if episode_start is None else episode_start, dtype=bool)
@@ -88,21 +82,19 @@ class Actor:
         is_first = torch.from_numpy(first)
         step_type = torch.where(is_first, int(StepType.FIRST), int(StepType.MID)).to(torch.int32)
         no_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
-        reward_spec = self._algorithm._reward_spec
         time_step = TimeStep(
             step_type=step_type,
-            reward=reward_spec.zeros((size,)),
+            reward=self._algorithm.reward_spec.zeros((size,)),
             discount=torch.ones(size),
             observation=observation,
             prev_action=reset_state(self._prev_action, is_first, no_action),
             env_id=torch.arange(size),
         )
-        time_step, self._transform_state = self._algorithm.transform_timestep(time_step, self._transform_state)
-        fresh = zero_state(self._algorithm.predict_state_spec, size)
-        alg_step = self._algorithm.predict_step(time_step, reset_state(state, is_first, fresh))
-        self.state = alg_step.state
-        self._prev_action = alg_step.output
-        return alg_step.output
+        assert self._actor is not None
+        if state is not None:
+            self._actor.policy_state = state
+        self._prev_action = self._actor.act(time_step).action
+        return self._prev_action
 
 
 def _to_tensors(spec: Nest, value: Any, path: str) -> Nest:

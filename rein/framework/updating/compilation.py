@@ -13,7 +13,7 @@ refused update is made without compilation, and the reason is logged once.
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +23,9 @@ from torch import Tensor
 from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
+from rein.framework.updating.gradients import Batch, losses, total_loss
+from rein.framework.updating.settings import UpdateSettings
+from rein.nest import Nest
 from rein.runtime.active import ACTIVE
 from rein.runtime.run import NoRunError
 from rein.statistics.host_scalar import HostScalar
@@ -35,8 +38,11 @@ logger = logging.getLogger(__name__)
 _OPTIONS = {"fallback_random": True}
 MAX_GRAPHS = 4
 
-Losses = Callable[[Experience, Tensor | None], LossInfo]
-"""Losses of a batch [B, T, ...], averaged to scalars; the second argument are importance weights [B]."""
+Weights = Sequence[Tensor | None]
+"""Importance weights [B] of each batch."""
+
+Result = tuple[LossInfo, list[Nest], list[Tensor | None]]
+"""Averaged losses, priorities of each batch, and the gradients of all parameters that are optimized."""
 
 
 class NotCompilableError(Exception):
@@ -58,74 +64,70 @@ class _Graph(NamedTuple):
     run: Callable[..., Any]
     state: list[_Slot]
     """Parameters and buffers, the first inputs."""
-    parameters: list[Tensor]
-    """Those that have a gradient."""
-    without_gradient: list[Tensor]
-    """Those that this form of update leaves alone."""
+    has_gradient: list[bool]
+    """Of each parameter that is optimized, whether this form of update moves it."""
     losses: Any
-    """Structure of the losses."""
+    """Structure of the losses and priorities."""
 
 
 class CompiledUpdate:
     """The compiled updates of an algorithm, one for each form of update and shape of minibatch."""
 
-    def __init__(self, algorithm: "Algorithm", losses: Losses) -> None:
+    def __init__(self, algorithm: "Algorithm", settings: UpdateSettings, parameters: Sequence[Tensor]) -> None:
         """Compiles nothing yet.
 
         Args:
             algorithm: what learns.
-            losses: what to compile.
+            settings: how it learns.
+            parameters: what is optimized.
         """
         # A plain list keeps the algorithm from becoming a submodule of itself.
         self._algorithm = [algorithm]
-        self._losses = losses
+        self._settings = settings
+        self._parameters = list(parameters)
         self._graphs: dict[Hashable, _Graph | None] = {}
-        self._refusal = _refusal(algorithm)
+        self._refusal = _refusal(algorithm, settings)
         if self._refusal is not None:
             logger.warning("updates are not compiled: %s", self._refusal)
 
-    def __call__(self, batch: Experience, weights: Tensor | None) -> LossInfo | None:
-        """Sets the gradients of all parameters that are optimized.
+    def __call__(self, batches: Sequence[Batch], weights: Weights) -> Result | None:
+        """Losses and gradients of an update; None if it is not compiled, and nothing was done.
 
         Args:
-            batch: [B, T, ...].
-            weights: importance weights, [B].
-
-        Returns:
-            Averaged losses; None if this update is not compiled, and nothing was done.
+            batches: [B, T, ...] each.
+            weights: importance weights of each.
         """
         if self._refusal is not None:
             return None
-        algorithm = self._algorithm[0]
-        rollout_info = distributions_to_params(batch.rollout_info)
-        data = nest.flatten((batch.time_step, batch.state, rollout_info, () if weights is None else weights))
-        key = (algorithm.update_form(), tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data))
+        data = nest.flatten([_rows(batch, weight) for batch, weight in zip(batches, weights, strict=True)])
+        kinds = tuple((batch.is_offline, batch.pre_train) for batch in batches)
+        form = self._algorithm[0].update_form()
+        key = (form, kinds, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data))
         graph = self._graphs.get(key)
         if graph is None:
             if key in self._graphs or len(self._graphs) >= MAX_GRAPHS:
                 return None
-            graph = self._graphs[key] = self._try_to_compile(batch, weights)
+            graph = self._graphs[key] = self._try_to_compile(batches, weights)
             if graph is None:
                 return None
         with torch.no_grad():
             outputs = graph.run(*[slot.get() for slot in graph.state], *data)
-        split = len(outputs) - len(graph.parameters)
-        for parameter, gradient in zip(graph.parameters, outputs[split:], strict=True):
-            parameter.grad = gradient
-        for parameter in graph.without_gradient:
-            parameter.grad = None  # One of another form of update may still be there.
-        return graph.losses.unflatten(outputs[:split])
+        split = len(outputs) - sum(graph.has_gradient)
+        found = iter(outputs[split:])
+        gradients = [next(found) if has else None for has in graph.has_gradient]
+        loss_info, priorities = graph.losses.unflatten(outputs[:split])
+        return loss_info, priorities, gradients
 
     def __reduce__(self) -> Any:
         """A copy of the algorithm, in this process or another, compiles for itself."""
         return _nothing, ()
 
-    def _try_to_compile(self, batch: Experience, weights: Tensor | None) -> _Graph | None:
+    def _try_to_compile(self, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
         name = self._algorithm[0].name
         started = time.perf_counter()
         logger.info("compiling the update of %s; this takes up to a minute the first time, and seconds later on", name)
         try:
-            graph = _compile(self._algorithm[0], self._losses, batch, weights)
+            graph = _compile(self._algorithm[0], self._settings, self._parameters, batches, weights)
         except NotCompilableError as error:
             self._refusal = str(error)
         except Exception as error:  # Whatever the compiler cannot do: the same update without it is always right.
@@ -141,65 +143,72 @@ def _nothing() -> None:
     return None
 
 
-def _refusal(algorithm: "Algorithm") -> str | None:
+def _refusal(algorithm: "Algorithm", settings: UpdateSettings) -> str | None:
     """Why the updates of `algorithm` cannot be compiled; None if they can."""
     from rein.framework.algorithm import Algorithm
 
     for module in algorithm.modules():
         if isinstance(module, Algorithm) and not vars(type(module)).get("is_compilable", False):
             return f"{type(module).__name__} does not say that its update may be compiled (is_compilable)"
-    config = algorithm._config
-    if config is not None and config.enable_amp:
+    if settings.enable_amp:
         return "enable_amp and compile do not go together: choose one"
     return None
 
 
-def _compile(algorithm: "Algorithm", losses: Losses, batch: Experience, weights: Tensor | None) -> _Graph:
+def _rows(batch: Batch, weights: Tensor | None) -> Nest:
+    """The tensors of a batch."""
+    experience = batch.experience
+    rollout_info = distributions_to_params(experience.rollout_info)
+    return experience.time_step, experience.state, rollout_info, () if weights is None else weights
+
+
+def _compile(
+    algorithm: "Algorithm",
+    settings: UpdateSettings,
+    optimized: Sequence[Tensor],
+    batches: Sequence[Batch],
+    weights: Weights,
+) -> _Graph:
     from torch._inductor import compile as compile_graph
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    info_spec = extract_spec(batch.rollout_info, from_dim=2)
-    rows = (
-        batch.time_step,
-        batch.state,
-        distributions_to_params(batch.rollout_info),
-        () if weights is None else weights,
-    )
+    info_specs = [extract_spec(batch.experience.rollout_info, from_dim=2) for batch in batches]
+    rows = [_rows(batch, weight) for batch, weight in zip(batches, weights, strict=True)]
     leaves, structure = nest.flatten(rows), nest.structure_of(rows)
-    slots, parameters = _slots(algorithm), dict(algorithm.named_parameters())
-    optimized = {id(p) for o in algorithm.optimizers() for group in o.param_groups for p in group["params"]}
-    trained = [name for name, parameter in parameters.items() if id(parameter) in optimized]
-    with_gradient: list[str] = []
+    slots = _slots(algorithm)
+    names = {id(parameter): name for name, parameter in algorithm.named_parameters()}
+    trained = [names[id(parameter)] for parameter in optimized]
+    has_gradient: list[bool] = []
     loss_structure: list[Any] = []
 
     def update(*inputs: Tensor) -> list[Tensor]:
         state = dict(zip(slots, inputs, strict=False))
         state.update({name: state[name].detach().requires_grad_() for name in trained})
-        time_step, rollout_state, params, importance = structure.unflatten(inputs[len(slots) :])
-        experience = Experience(time_step, state=rollout_state, rollout_info=params_to_distributions(params, info_spec))
+        parts = []
         with torch.enable_grad(), _with_tensors(algorithm, state):
-            loss_info = losses(experience, importance if isinstance(importance, Tensor) else None)
+            inputs_of = structure.unflatten(inputs[len(slots) :])
+            for batch, spec, (time_step, rollout_state, params, importance) in zip(
+                batches, info_specs, inputs_of, strict=True
+            ):
+                rollout_info = params_to_distributions(params, spec)
+                experience = Experience(time_step, state=rollout_state, rollout_info=rollout_info)
+                weight = importance if isinstance(importance, Tensor) else None
+                parts.append(losses(algorithm, batch._replace(experience=experience), weight, settings).loss_info)
+            loss_info = total_loss(parts)
             if not isinstance(loss_info.loss, Tensor):
                 raise NotCompilableError("the update has no loss")
             gradients = torch.autograd.grad(loss_info.loss, [state[name] for name in trained], allow_unused=True)
-        found = [(name, gradient) for name, gradient in zip(trained, gradients, strict=True) if gradient is not None]
-        with_gradient[:] = [name for name, _ in found]
-        result = loss_info._replace(loss=loss_info.loss.detach(), priority=nest.detach(loss_info.priority))
+        has_gradient[:] = [gradient is not None for gradient in gradients]
+        priorities = [nest.detach(part.priority) for part in parts]
+        result = (loss_info._replace(loss=loss_info.loss.detach(), priority=()), priorities)
         loss_structure[:] = [nest.structure_of(result)]
-        return nest.flatten(result) + [gradient for _, gradient in found]
+        return nest.flatten(result) + [gradient for gradient in gradients if gradient is not None]
 
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():
         graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
     run = compile_graph(graph, inputs, options=_OPTIONS)
-    rest = [name for name in trained if name not in with_gradient]
-    return _Graph(
-        run,
-        list(slots.values()),
-        [parameters[name] for name in with_gradient],
-        [parameters[name] for name in rest],
-        loss_structure[0],
-    )
+    return _Graph(run, list(slots.values()), has_gradient, loss_structure[0])
 
 
 def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rein import nest
 from rein.data_structures import Experience, TimeStep
 from rein.distributions import map_params
-from rein.framework.action_bounds import ActionBounds
-from rein.framework.update import in_mixed_precision
+from rein.framework.acting.action_bounds import ActionBounds
+from rein.framework.updating.gradients import in_mixed_precision
 from rein.runtime import timers
 
 if TYPE_CHECKING:
@@ -80,8 +80,11 @@ def collect_quickly(
     algorithm.observe_rollout_for_metrics(acted_on)
     with torch.set_grad_enabled(with_grad), timers.timer("act"):
         inputs, action_of = nest.map_structure(lambda tensor: tensor.flatten(0, 1), (time_step, taken))
-        config = algorithm._config if with_grad else None
-        infos = in_mixed_precision(config, lambda: algorithm.rollout_infos(inputs, action_of))
+        if with_grad:
+            settings = algorithm.learning.settings
+            infos = in_mixed_precision(settings, lambda: algorithm.rollout_infos(inputs, action_of))
+        else:
+            infos = algorithm.rollout_infos(inputs, action_of)
     infos = map_params(lambda tensor: tensor.view(total, env.batch_size, *tensor.shape[1:]), infos)
     return Experience(time_step=time_step, action=taken, rollout_info=infos)
 

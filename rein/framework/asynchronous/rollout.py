@@ -6,10 +6,9 @@ import torch
 
 from rein import nest
 from rein.data_structures import Experience, make_experience
-from rein.distributions import extract_spec, stack_distributions
-from rein.framework.async_unroll import AsyncUnroller, UnrollResult
-from rein.framework.learning import has_enough
-from rein.framework.rollout import Rollout
+from rein.distributions import stack_distributions
+from rein.framework.acting.rollout import Rollout
+from rein.framework.asynchronous.unroll import AsyncUnroller, UnrollResult
 from rein.framework.trainer_config import TrainerConfig
 from rein.runtime import summary
 from rein.runtime.timers import timer
@@ -66,9 +65,7 @@ class AsyncRollout(Rollout):
             env: is closed when the process begins, which has its own.
         """
         super().__init__(algorithm, env)
-        config = algorithm._config
-        assert config is not None
-        self._config = config
+        self._config = algorithm.require_config()
         self._iterations = 0
         self._saved: dict[str, Any] | None = None
         self._unroller: AsyncUnroller | None = None
@@ -102,8 +99,7 @@ class AsyncRollout(Rollout):
         for result in results[:steps]:
             algorithm.observe_for_metrics(result.time_step.untransformed)
         kept = results[: steps + 1]
-        if algorithm._rollout_info_spec is None:
-            algorithm._rollout_info_spec = extract_spec(kept[0].policy_step.info)
+        algorithm.learning.note_rollout_info(kept[0].policy_step.info)
         keeps_states = algorithm.need_full_rollout_state()
         return Experience(
             time_step=nest.stack_nests([result.time_step._replace(untransformed=()) for result in kept]),
@@ -131,8 +127,7 @@ class AsyncRollout(Rollout):
 
     def _can_train(self) -> bool:
         algorithm = self._algorithm[0]
-        buffer = algorithm.replay_buffer
-        return algorithm.has_offline or (buffer is not None and has_enough(buffer, self._config))
+        return algorithm.has_offline or algorithm.learning.has_enough()
 
     def _take(self, length: int, at_least: int) -> list[UnrollResult]:
         """Results of this iteration: `length`; with `unroll_length` 0, those that there are, from `at_least` to `length`."""

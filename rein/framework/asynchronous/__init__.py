@@ -1,0 +1,1 @@
+"""Rollouts in another process, while this one learns."""

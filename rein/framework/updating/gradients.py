@@ -1,0 +1,305 @@
+"""One update, in two halves: gradients are computed from batches, then applied to parameters.
+
+`compute_gradients` has no side effects: no counter, target network, statistic or optimizer moves, so that it may run
+anywhere, by a compiled graph or on another machine. `apply_gradients` steps the optimizers and lets the algorithm do what
+follows an update. Whatever trains makes these two calls in a row.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rein import nest
+from rein.data_structures import BatchInfo, Experience, LossInfo, StepType
+from rein.distributions import map_params
+from rein.framework.updating.gradient_noise import summarize_gradient_noise
+from rein.framework.updating.minibatch import steps_at_once, steps_in_order, time_major
+from rein.framework.updating.settings import UpdateSettings
+from rein.nest import Nest
+from rein.networks.state import zero_state
+from rein.optimizers import BoundLater
+from rein.runtime import summary
+from rein.runtime.schedules import as_scheduler
+
+if TYPE_CHECKING:
+    from rein.framework.algorithm import Algorithm
+    from rein.framework.updating.compilation import CompiledUpdate
+
+
+class NonFiniteLossError(FloatingPointError):
+    """A loss became NaN or infinite; no parameter was changed by it."""
+
+
+class Batch(NamedTuple):
+    """What an update learns from, or a part of it."""
+
+    experience: Experience
+    """Sequences [B, T, ...], transformed and preprocessed."""
+    is_offline: bool = False
+    """Whether it comes from a saved buffer: `train_step_offline` and `calc_loss_offline` are called."""
+    pre_train: bool = False
+    """Whether the run has not acted yet."""
+
+
+class Gradients(NamedTuple):
+    """What `compute_gradients` gives and `apply_gradients` takes."""
+
+    values: list[Tensor | None]
+    """One for each of the parameters that are optimized, in their order; None where one takes no part."""
+    loss_info: LossInfo
+    """Losses averaged to scalars; of several batches the sum, and a list of what each has as `extra`."""
+    priorities: list[Nest] = []  # noqa: RUF012 - never written to
+    """[B] of each batch; `()` where its losses have none."""
+    inputs: Nest = ()
+    """Time steps of the last batch, [T, B, ...]."""
+    info: Nest = ()
+    """What `calc_loss` got of the last batch, [T, B, ...]; `()` from a compiled update."""
+
+
+# Computing.
+
+
+def compute_gradients(
+    algorithm: "Algorithm",
+    batches: Sequence[Batch],
+    settings: UpdateSettings,
+    parameters: Sequence[Parameter],
+    compiled: "CompiledUpdate | None" = None,
+) -> Gradients:
+    """Gradients of the summed losses of some batches, each averaged over its own steps.
+
+    Args:
+        algorithm: what learns; it is left as it is.
+        batches: at least one.
+        settings: how it learns.
+        parameters: what is optimized.
+        compiled: makes the losses and gradients in one graph, if it can.
+
+    Raises:
+        NonFiniteLossError: the loss is NaN or infinite.
+    """
+    weights = [importance_weights(settings, batch.experience.batch_info) for batch in batches]
+    inputs = time_major(batches[-1].experience.time_step)
+    # What is summarized is not compiled: summaries may look at anything.
+    if compiled is not None and not summary.should_record_summaries():
+        result = compiled(batches, weights)
+        if result is not None:
+            loss_info, priorities, values = result
+            _check_finite(algorithm.name, loss_info)
+            return Gradients(values, loss_info, priorities, inputs)
+    parts = [losses(algorithm, batch, weight, settings) for batch, weight in zip(batches, weights, strict=True)]
+    if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
+        raw, valid = parts[0].raw, valid_masks(time_major(batches[0].experience.step_type))
+        summarize_gradient_noise(algorithm.name, raw.loss, valid, parameters)
+    loss_info = total_loss([part.loss_info for part in parts])
+    values = differentiate(algorithm.name, loss_info, parameters)
+    return Gradients(values, loss_info, [part.loss_info.priority for part in parts], inputs, parts[-1].info)
+
+
+class Losses(NamedTuple):
+    """The losses of a batch."""
+
+    loss_info: LossInfo
+    """Averaged to scalars, but for the priority [B]."""
+    info: Nest
+    """What they were computed from, [T, B, ...]."""
+    raw: LossInfo
+    """Before averaging, [T, B]."""
+
+
+def losses(algorithm: "Algorithm", batch: Batch, weights: Tensor | None, settings: UpdateSettings) -> Losses:
+    """What an algorithm loses on sequences.
+
+    Args:
+        algorithm: what learns.
+        batch: [B, T, ...].
+        weights: importance weights, [B], or None.
+        settings: how it learns.
+    """
+    info = in_mixed_precision(settings, lambda: train_info(algorithm, batch, settings))
+    raw = algorithm.calc_loss_offline(info, batch.pre_train) if batch.is_offline else algorithm.calc_loss(info)
+    valid = valid_masks(time_major(batch.experience.step_type))
+    return Losses(average(raw, valid, weights), info, raw)
+
+
+def train_info(algorithm: "Algorithm", batch: Batch, settings: UpdateSettings) -> Nest:
+    """Infos [T, B, ...] of `train_step` over sequences [B, T, ...]."""
+    experience = batch.experience
+    independent = settings.temporally_independent_train_step
+    if independent is None:
+        independent = nest.is_empty(algorithm.train_state_spec)
+    arguments = (experience.time_step, experience.state, experience.rollout_info)
+    if independent:
+        if batch.is_offline and algorithm.has_own_offline_step:
+            offline_step = partial(algorithm.train_step_offline, pre_train=batch.pre_train)
+            return steps_at_once(offline_step, algorithm.train_state_spec, *arguments).info
+        return algorithm.train_sequences(*arguments)
+    state = zero_state(algorithm.train_state_spec, experience.step_type.shape[0])
+    if not nest.is_empty(experience.state):
+        first = nest.index_nest(experience.state, (slice(None), 0))
+        state = nest.prune_nest_like(first, algorithm.train_state_spec, ())
+    if batch.is_offline and algorithm.has_own_offline_step:
+        offline_step = partial(algorithm.train_step_offline, pre_train=batch.pre_train)
+        return steps_in_order(offline_step, experience.time_step, state, experience.rollout_info).info
+    return algorithm.train_recurrent_sequences(experience.time_step, state, experience.rollout_info)
+
+
+def total_loss(parts: Sequence[LossInfo]) -> LossInfo:
+    """The sum of averaged losses; one alone is returned as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    return LossInfo(loss=sum(part.loss for part in parts), extra=[part.extra for part in parts])
+
+
+def differentiate(
+    name: str, loss_info: LossInfo, parameters: Sequence[Parameter], weight: float = 1.0
+) -> list[Tensor | None]:
+    """Gradients of an averaged loss by `parameters`; None for those that it does not depend on.
+
+    Raises:
+        NonFiniteLossError: the loss is NaN or infinite.
+    """
+    _check_finite(name, loss_info)
+    loss = loss_info.loss
+    if not isinstance(loss, Tensor) or not loss.requires_grad or not parameters:
+        return [None] * len(parameters)
+    loss = loss if weight == 1.0 else weight * loss
+    if all(parameter.requires_grad for parameter in parameters):
+        return list(torch.autograd.grad(loss, parameters, allow_unused=True))
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    found = iter(torch.autograd.grad(loss, trained, allow_unused=True))
+    return [next(found) if parameter.requires_grad else None for parameter in parameters]
+
+
+# Applying.
+
+
+def apply_gradients(
+    algorithm: "Algorithm", gradients: Gradients, parameters: Sequence[Parameter], optimizers: Sequence[Any]
+) -> None:
+    """Steps every optimizer, then lets `algorithm` do what follows an update.
+
+    Args:
+        algorithm: what learns.
+        gradients: from `compute_gradients`, here or elsewhere.
+        parameters: what they are gradients of.
+        optimizers: those of `algorithm`.
+    """
+    step_optimizers(gradients.values, parameters, optimizers)
+    algorithm.after_update(gradients.inputs, gradients.info)
+
+
+def step_optimizers(
+    values: Sequence[Tensor | None], parameters: Sequence[Parameter], optimizers: Sequence[Any]
+) -> None:
+    """Steps the optimizers with gradients in the order of `parameters`."""
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.grad = value
+    for optimizer in optimizers:
+        # Ours skip what torch's `step` does for its profiler.
+        if isinstance(optimizer, BoundLater):
+            optimizer.advance()
+        else:
+            optimizer.step()
+
+
+def handled_parameters(optimizers: Sequence[Any]) -> list[Parameter]:
+    """All parameters that the optimizers handle, in their order, each once."""
+    every = [parameter for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]]
+    return list(dict.fromkeys(every))
+
+
+class NamedParameters(list[tuple[str, Parameter]]):
+    """Parameters with their names, looked up only if somebody asks."""
+
+    def __init__(self, algorithm: "Algorithm", parameters: Sequence[Parameter]) -> None:
+        """Keeps what to look up."""
+        super().__init__()
+        self._source: tuple[Algorithm, Sequence[Parameter]] | None = (algorithm, parameters)
+
+    def __iter__(self) -> Any:
+        if self._source is not None:
+            algorithm, parameters = self._source
+            self._source = None
+            names = {param: name for name, param in algorithm.named_parameters()}
+            self.extend((names.get(parameter, "?"), parameter) for parameter in parameters)
+        return super().__iter__()
+
+
+# Weights, masks and precision.
+
+
+def importance_weights(settings: UpdateSettings, batch_info: BatchInfo | Any) -> Tensor | None:
+    """Weights [B] that correct the bias of prioritized sampling; None without it."""
+    weights = getattr(batch_info, "importance_weights", None)
+    if not settings.priority_replay or not isinstance(weights, Tensor):
+        return None
+    weights = weights ** -as_scheduler(settings.priority_replay_beta)()
+    if settings.normalize_importance_weights_by_max:
+        weights = weights / weights.max()
+    return weights
+
+
+def average(loss_info: LossInfo, valid_masks: Tensor | None, weights: Tensor | None = None) -> LossInfo:
+    """Turns losses [T, B] into scalars.
+
+    Args:
+        loss_info: `loss` and `extra` hold tensors [T, B], [B] or scalars.
+        valid_masks: [T, B], 0 for steps that do not count; such steps still count in the denominator.
+        weights: [B] factors of `loss`.
+
+    Returns:
+        `loss` is the mean of the masked losses plus `scalar_loss`; `extra` holds masked means.
+    """
+
+    def mean(tensor: Tensor) -> Tensor:
+        if valid_masks is not None and tensor.shape[:2] == valid_masks.shape:
+            tensor = tensor * nest.expand_dims_as(valid_masks, tensor)
+        return tensor.mean()
+
+    loss = loss_info.loss
+    if isinstance(loss, Tensor):
+        loss = mean(loss * weights) if weights is not None and loss.ndim > 0 else mean(loss)
+    if isinstance(loss_info.scalar_loss, Tensor):
+        scalar = loss_info.scalar_loss
+        if scalar.ndim != 0:
+            raise ValueError(f"scalar_loss has shape {tuple(scalar.shape)}: it must be a scalar")
+        loss = loss + scalar if isinstance(loss, Tensor) else scalar
+    extra = nest.map_structure(lambda t: mean(t.detach()) if isinstance(t, Tensor) else t, loss_info.extra)
+    return loss_info._replace(loss=loss, extra=extra)
+
+
+def valid_masks(step_type: Tensor) -> Tensor:
+    """1.0 for steps that an action was taken at, 0.0 for LAST ones; same shape."""
+    return (step_type != StepType.LAST).to(torch.float32)
+
+
+def in_mixed_precision(settings: UpdateSettings, compute: Callable[[], Nest]) -> Nest:
+    """What `compute` returns; with `enable_amp`, its matrix products are made in bfloat16.
+
+    The results are float32 again, so that losses keep their precision. Bfloat16 has the range of float32: gradients need
+    no scaling.
+    """
+    if not settings.enable_amp:
+        return compute()
+    with torch.autocast(torch.get_default_device().type, dtype=torch.bfloat16):
+        result = compute()
+    return map_params(lambda tensor: tensor.float() if tensor.dtype == torch.bfloat16 else tensor, result)
+
+
+def _check_finite(name: str, loss_info: LossInfo) -> None:
+    if not isinstance(loss_info.loss, Tensor) or bool(torch.isfinite(loss_info.loss)):
+        return
+    parts = {
+        path or "loss": value.item()
+        for path, value in nest.flatten_with_paths(loss_info.extra)
+        if isinstance(value, Tensor) and value.numel() == 1
+    }
+    raise NonFiniteLossError(
+        f"the loss of {name} is {loss_info.loss.item()}; its parts are {parts}. No parameter was changed. Lower the "
+        "learning rate, clip gradients, or look for NaN in observations and rewards"
+    )

@@ -1,0 +1,367 @@
+"""`ReplayTraining`: what learning from stored data needs, and the way from data to updates.
+
+Three regimes, chosen by the algorithm and the settings:
+
+* on-policy: `calc_loss` of what `rollout_step` computed with gradients (`train_from_unroll`);
+* fresh rollouts: several passes of `train_step` over the rollout of this iteration (`train_from_rollout`);
+* replay: `train_step` on sequences sampled from the replay buffer (`train_from_buffer`).
+
+A rollout of T steps comes with a step T + 1 that was observed but not acted on, so that the value of the last state is
+known to `calc_loss` and `preprocess_experience`; nothing is learnt from that step itself.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from rein import nest
+from rein.data_structures import BatchInfo, Experience, LossInfo
+from rein.distributions import (
+    distributions_to_params,
+    extract_spec,
+    index_distributions,
+    params_to_distributions,
+)
+from rein.framework.updating import minibatch
+from rein.framework.updating.compilation import CompiledUpdate
+from rein.framework.updating.gradients import (
+    Batch,
+    Gradients,
+    NamedParameters,
+    apply_gradients,
+    compute_gradients,
+    handled_parameters,
+    valid_masks,
+)
+from rein.framework.updating.settings import UpdateSettings
+from rein.nest import Nest
+from rein.replay import ReplayBuffer
+from rein.runtime import summary
+from rein.runtime.schedules import as_scheduler
+from rein.runtime.timers import timer
+from rein.specs import extract_spec as extract_tensor_spec
+
+if TYPE_CHECKING:
+    from rein.framework.algorithm import Algorithm
+    from rein.transforms import DataTransformer
+
+
+class BufferPlan(NamedTuple):
+    """What a replay buffer is made by, once it is known what it holds."""
+
+    num_envs: int
+    max_length: int
+    """Steps of each environment."""
+    prioritized: bool = False
+
+
+class ReplayTraining:
+    """Learning from stored data: a buffer, settings, and specs of what passes through.
+
+    The root algorithm of a run has one, and so has a part that learns by its own schedule: PPG's auxiliary phase, the
+    learner of a MuZero model. Nothing here depends on whose it is.
+
+    Attributes:
+        settings: how it learns.
+        buffer: None before the first step is stored, and where data is not stored.
+        transformer: applied to what is sampled; None leaves it as it is.
+        rollout_info_spec: specs of `AlgStep.info` of `rollout_step`, distributions included; None until known.
+        experience_spec: specs of what the buffer stores; None until known.
+        processed_experience_spec: specs of what `preprocess_experience` gives; None until known.
+        train_info_spec: specs of `AlgStep.info` of `train_step`; None until known.
+    """
+
+    def __init__(self, learner: "Algorithm", settings: UpdateSettings) -> None:
+        """Learns nothing yet.
+
+        Args:
+            learner: what learns.
+            settings: how.
+        """
+        # A plain list keeps the learner from becoming a submodule of anything that holds this object.
+        self._learner = [learner]
+        self.settings = settings
+        self.buffer: ReplayBuffer | None = None
+        self.transformer: DataTransformer | None = None
+        self.rollout_info_spec: Nest = None
+        self.experience_spec: Nest = None
+        self.processed_experience_spec: Nest = None
+        self.train_info_spec: Nest = None
+        self._plan: BufferPlan | None = None
+        self._saved_buffer: dict[str, Any] | None = None
+        self._bound: tuple[list[Any], list[Parameter]] | None = None
+        self._compiled: CompiledUpdate | None = None
+
+    @property
+    def learner(self) -> "Algorithm":
+        """What learns."""
+        return self._learner[0]
+
+    # Storing.
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether it is settled how much a buffer would hold."""
+        return self._plan is not None
+
+    def plan_buffer(self, num_envs: int, max_length: int, prioritized: bool = False) -> None:
+        """Settles what the replay buffer holds; it is made when the first experience shows what a step is.
+
+        Args:
+            num_envs: environments that it stores.
+            max_length: steps of each environment that it holds.
+            prioritized: sample by priority.
+        """
+        self._plan = BufferPlan(num_envs, max_length, prioritized)
+
+    def store(self, experience: Experience) -> None:
+        """Stores a step of every environment, [B, ...]."""
+        self._buffer_for(experience).add_batch(self._stored(experience), experience.env_id)
+
+    def store_rollout(self, experience: Experience) -> None:
+        """Stores the steps of a rollout, [T, B, ...]."""
+        buffer = self.buffer if self.buffer is not None else self._buffer_for(index_distributions(experience, 0))
+        buffer.add_rollout(self._stored(experience), experience.env_id[0])
+
+    def make_buffer(self, experience: Experience) -> ReplayBuffer:
+        """Makes the replay buffer for steps like `experience`, [B, ...]."""
+        if self._plan is None:
+            raise ValueError(f"{self.learner.name} has no replay buffer: call set_replay_buffer() first")
+        self.rollout_info_spec = extract_spec(experience.rollout_info)
+        self.experience_spec = self.stored_spec(experience)
+        self.buffer = ReplayBuffer(
+            data_spec=self.experience_spec,
+            num_environments=self._plan.num_envs,
+            max_length=self._plan.max_length,
+            prioritized_sampling=self._plan.prioritized,
+            num_earliest_frames_ignored=self.num_earliest_frames_ignored,
+            keep_episodic_info=getattr(self.transformer, "needs_episodic_info", False),
+            name=f"{self.learner.name}_replay_buffer",
+        )
+        if self._saved_buffer is not None:
+            self.buffer.load_state_dict(self._saved_buffer)
+            self._saved_buffer = None
+        return self.buffer
+
+    @property
+    def num_earliest_frames_ignored(self) -> int:
+        """Steps at the old end of the buffer that a transformer only looks back at."""
+        return max(0, getattr(self.transformer, "stack_size", 1) - 1)
+
+    def stored_spec(self, experience: Experience) -> Experience:
+        """Specs of what the buffer stores of steps like `experience`, [B, ...]."""
+        return extract_tensor_spec(self._stored(experience))
+
+    def note_rollout_info(self, info: Nest, from_dim: int = 1) -> None:
+        """Takes the specs of rollout infos with `from_dim` batch dimensions, where none was stored yet."""
+        if self.rollout_info_spec is None:
+            self.rollout_info_spec = extract_spec(info, from_dim=from_dim)
+
+    def _buffer_for(self, experience: Experience) -> ReplayBuffer:
+        return self.buffer if self.buffer is not None else self.make_buffer(experience)
+
+    def _stored(self, experience: Experience) -> Experience:
+        """What the buffer keeps of a step: tensors only, and of the state what training needs."""
+        learner = self.learner
+        return experience._replace(
+            time_step=experience.time_step._replace(untransformed=()),
+            rollout_info=distributions_to_params(experience.rollout_info),
+            state=nest.prune_nest_like(experience.state, learner.train_state_spec, ())
+            if learner.need_full_rollout_state()
+            else (),
+        )
+
+    # From data to updates.
+
+    def train_from_rollout(self, experience: Experience, num_bootstrap_steps: int) -> int:
+        """Makes `num_updates_per_train_iter` passes over a rollout in minibatches.
+
+        Args:
+            experience: [T, B, ...]; `rollout_info` may hold distributions.
+            num_bootstrap_steps: steps at the end that only give values to bootstrap from.
+
+        Returns:
+            The number of samples trained on.
+        """
+        data = minibatch.batch_major(experience._replace(batch_info=(), replay_buffer=(), rollout_info_field=()))
+        with timer("preprocess"):
+            time_step, info = self.learner.preprocess_experience(data.time_step, data.rollout_info, BatchInfo())
+        steps = time_step.step_type.shape[1] - num_bootstrap_steps
+        return self._train_in_passes(Experience(time_step, state=data.state, rollout_info=info), steps)
+
+    def _train_in_passes(self, experience: Experience, steps: int) -> int:
+        """Passes over the first `steps` steps of [B, T, ...] in shuffled minibatches of sequences."""
+        settings = self.settings
+        info_spec = extract_spec(experience.rollout_info, from_dim=2)
+        rows = (experience.time_step, experience.state, distributions_to_params(experience.rollout_info))
+        rows = nest.map_structure(lambda tensor: tensor[:, :steps], rows)
+        self.processed_experience_spec = extract_tensor_spec(rows, from_dim=2)
+        rows = minibatch.sequences(rows, settings.mini_batch_length or steps)
+        trained = 0
+        for _ in range(settings.num_updates_per_train_iter):
+            for (time_step, state, params), _ in minibatch.shuffled(rows, settings.mini_batch_size):
+                info = params_to_distributions(params, info_spec)
+                trained += self.update([Batch(Experience(time_step, state=state, rollout_info=info))])
+                if settings.update_counter_every_mini_batch:
+                    summary.increment_global_counter()
+        return trained
+
+    def train_from_buffer(self, update_global_counter: bool = False) -> int:
+        """Makes the updates of one iteration from the replay buffer; none before `initial_collect_steps`."""
+        settings, buffer = self.settings, self.buffer
+        if buffer is None or not self.has_enough():
+            return 0
+        if settings.whole_replay_buffer_training:
+            whole = self.prepare(buffer, *buffer.gather_all(ignore_earliest_frames=True))
+            steps = whole.step_type.shape[1]
+            # What is left over are the newest steps, whose successors are not known yet.
+            left_over = steps % min(settings.mini_batch_length or steps, steps)
+            trained = self._train_in_passes(whole, steps - left_over)
+            if settings.clear_replay_buffer:
+                buffer.clear()
+            return trained
+        trained = 0
+        for _ in range(settings.num_updates_per_train_iter):
+            trained += self.update([Batch(self.sample(buffer))])
+            if update_global_counter and settings.update_counter_every_mini_batch:
+                summary.increment_global_counter()
+        return trained
+
+    def has_enough(self) -> bool:
+        """Whether the replay buffer holds `initial_collect_steps`, and a sequence to sample."""
+        buffer, settings = self.buffer, self.settings
+        if buffer is None or buffer.total_size < settings.initial_collect_steps:
+            return False
+        length = 1 if settings.whole_replay_buffer_training else settings.sequence_length
+        return int(buffer.current_size.max()) >= length
+
+    def sample(self, buffer: Any, offline_info: Callable[[Experience], Nest] | None = None) -> Experience:
+        """A minibatch of sequences [B, T, ...] from a buffer, ready to learn from.
+
+        Args:
+            buffer: has `get_batch`.
+            offline_info: makes the rollout info of data that others recorded; None takes what the buffer has of it.
+        """
+        size = self.settings.require_mini_batch_size()
+        with timer("sample"):
+            data, batch_info = buffer.get_batch(size, self.settings.sequence_length)
+        return self.prepare(buffer, data, batch_info, offline_info)
+
+    def prepare(
+        self,
+        buffer: Any,
+        data: Experience,
+        batch_info: BatchInfo,
+        offline_info: Callable[[Experience], Nest] | None = None,
+    ) -> Experience:
+        """Stored data [B, T, ...], transformed, its distributions rebuilt, and preprocessed."""
+        experience = data._replace(
+            batch_info=batch_info._replace(replay_buffer=buffer),
+            replay_buffer=buffer,
+            rollout_info_field="rollout_info",
+        )
+        if self.transformer is not None:
+            experience = self.transformer.transform_experience(experience)
+        rollout_info = experience.rollout_info
+        if offline_info is not None:
+            rollout_info = offline_info(experience)
+        elif self.rollout_info_spec is not None:
+            rollout_info = params_to_distributions(rollout_info, self.rollout_info_spec)
+        time_step, rollout_info = self.learner.preprocess_experience(
+            experience.time_step, rollout_info, experience.batch_info
+        )
+        return experience._replace(time_step=time_step, rollout_info=rollout_info, replay_buffer=())
+
+    # One update.
+
+    def update(self, batches: Sequence[Batch]) -> int:
+        """One update from the sum of the losses of some batches; returns the number of samples trained on."""
+        with timer("learn"):
+            gradients = self.compute_gradients(batches)
+            self.apply_gradients(gradients)
+        if self.train_info_spec is None and not nest.is_empty(gradients.info):
+            self.train_info_spec = extract_spec(gradients.info, from_dim=2)
+        self._give_priorities(batches, gradients)
+        if summary.should_record_summaries():
+            last = batches[-1].experience._replace(time_step=gradients.inputs)
+            params = NamedParameters(self.learner, self._optimized()[1])
+            self.learner.summarize_train(last, gradients.info, gradients.loss_info, params)
+        return sum(batch.experience.step_type.numel() for batch in batches)
+
+    def compute_gradients(self, batches: Sequence[Batch]) -> Gradients:
+        """Gradients of an update; nothing is changed by it."""
+        parameters = self._optimized()[1]
+        if self.settings.compile and self._compiled is None and not summary.should_record_summaries():
+            self._compiled = CompiledUpdate(self.learner, self.settings, parameters)
+        return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled)
+
+    def apply_gradients(self, gradients: Gradients) -> None:
+        """Steps the optimizers, and lets the learner do what follows an update."""
+        optimizers, parameters = self._optimized()
+        apply_gradients(self.learner, gradients, parameters, optimizers)
+
+    def _optimized(self) -> tuple[list[Any], list[Parameter]]:
+        """The optimizers of the learner and their parameters, found once."""
+        if self._bound is None:
+            optimizers = self.learner.optimizers()
+            self._bound = (optimizers, handled_parameters(optimizers))
+        return self._bound
+
+    def _give_priorities(self, batches: Sequence[Batch], gradients: Gradients) -> None:
+        """Gives sampled sequences the priorities [B] of their losses, with `priority_replay`."""
+        if not self.settings.priority_replay:
+            return
+        alpha = as_scheduler(self.settings.priority_replay_alpha)()
+        for batch, priority in zip(batches, gradients.priorities, strict=True):
+            info = batch.experience.batch_info
+            if isinstance(priority, Tensor) and isinstance(info, BatchInfo):
+                values = (priority.detach() + self.settings.priority_replay_eps) ** alpha
+                info.replay_buffer.update_priority(info.env_ids, info.positions, values)
+
+    # State.
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """What the buffer holds; None where there is none."""
+        return self._saved_buffer if self.buffer is None else self.buffer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Fills the buffer with what `state_dict` gave: now, or as soon as the first step shows what it holds."""
+        if self.buffer is None:
+            self._saved_buffer = state
+        else:
+            self.buffer.load_state_dict(state)
+
+
+def train_from_unroll(
+    algorithm: "Algorithm", experience: Experience, train_info: Nest, num_bootstrap_steps: int = 0
+) -> int:
+    """Updates once from a rollout that was made with gradients.
+
+    Args:
+        algorithm: an on-policy algorithm.
+        experience: [T, B, ...].
+        train_info: info of `rollout_step`, [T, B, ...].
+        num_bootstrap_steps: steps at the end that only give values to bootstrap from.
+    """
+    loss_info = algorithm.calc_loss(train_info)
+    steps = experience.step_type.shape[0] - num_bootstrap_steps
+    if num_bootstrap_steps:
+        loss_info = _first_steps(loss_info, steps, experience.step_type.shape[:2])
+    valid = valid_masks(experience.step_type[:steps])
+    loss_info, params = algorithm.update_with_gradient(loss_info, valid)
+    algorithm.after_update(experience.time_step, train_info)
+    if summary.should_record_summaries():
+        algorithm.summarize_train(experience, train_info, loss_info, params)
+    return valid.numel()
+
+
+def _first_steps(loss_info: LossInfo, steps: int, shape: torch.Size) -> LossInfo:
+    """`loss_info` without the rows of bootstrap steps."""
+
+    def first(value: object) -> object:
+        return value[:steps] if isinstance(value, Tensor) and value.shape[:2] == shape else value
+
+    return nest.map_structure(first, loss_info)
