@@ -11,7 +11,8 @@ from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.mdq import MdqAlgorithm, MdqAlphaInfo, MdqCriticInfo, MdqInfo
 from rein.data_structures import Experience, TimeStep
 from rein.distributions import calc_default_target_entropy_quantized
-from rein.framework import learning
+from rein.framework import Batch
+from rein.framework.updating.gradients import train_info
 from rein.networks import ActionQuantizer, MdqCriticNetwork
 from rein.optimizers import SGD, Adam
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -90,7 +91,7 @@ def test_a_step_evaluates_what_the_losses_say(batch: Any) -> None:
 
 def test_distillation_leaves_the_free_form_alone(batch: Any) -> None:
     algorithm = make()
-    info = learning.train_info(algorithm, _experience(batch))
+    info = train_info(algorithm, Batch(_experience(batch)), algorithm.learning.settings)
     algorithm.calc_loss(info).extra.distill.sum().backward()
     network = algorithm._critic_network
     assert all(p.grad is None for p in network.free_form.parameters())

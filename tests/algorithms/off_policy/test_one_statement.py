@@ -31,7 +31,8 @@ from rein.algorithms.off_policy.taac_structures import TaacInfo
 from rein.algorithms.off_policy.taac_trajectories import Tau
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import Categorical, distributions_to_params, stack_distributions
-from rein.framework import learning
+from rein.framework import Batch
+from rein.framework.updating.gradients import train_info, valid_masks
 from rein.networks import (
     ActionQuantizer,
     ActorDistributionNetwork,
@@ -169,7 +170,11 @@ def seen_by_losses(path: str, rows: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("case", CASES)
 def test_sequences_give_what_single_steps_give(case: str, fixed_noise: None) -> None:
     algorithm, data = make(case, length=4)
-    together = dict(nest.flatten_with_paths(distributions_to_params(learning.train_info(algorithm, data))))
+    together = dict(
+        nest.flatten_with_paths(
+            distributions_to_params(train_info(algorithm, Batch(data), algorithm.learning.settings))
+        )
+    )
     apart = dict(nest.flatten_with_paths(distributions_to_params(by_steps(algorithm, data))))
     assert together.keys() == apart.keys()
     for path, rows in together.items():
@@ -189,9 +194,9 @@ WITHOUT_ONE_TRANSITION = ("mpo", "taac", "taac_l", "taac_q")
 )
 def test_losses_and_gradients_are_the_same(case: str, one_transition: bool, fixed_noise: None) -> None:
     algorithm, data = make(case, length=2, **({"one_transition": True} if one_transition else {}))
-    valid = learning.valid_masks(data.step_type.T)
+    valid = valid_masks(data.step_type.T)
     found = []
-    for infos in (learning.train_info(algorithm, data), by_steps(algorithm, data)):
+    for infos in (train_info(algorithm, Batch(data), algorithm.learning.settings), by_steps(algorithm, data)):
         if case == "mpo":
             infos = infos._replace(temperature=torch.ones_like(infos.temperature))
         loss = algorithm.calc_loss(infos).loss

@@ -123,7 +123,7 @@ def test_each_of_several_rewards_has_its_quantiles(size: int, by_mean: bool) -> 
     assert info.critic.target_critic.shape == (2, 4, size, 5)
     assert algorithm.calc_loss(info).loss.shape == (2, 4)
     before = {name: p.detach().clone() for name, p in algorithm.named_parameters()}
-    learning._update_on(algorithm, data)
+    algorithm.learning.update([Batch(data)])
     changed = {name.split(".")[0] for name, p in algorithm.named_parameters() if not torch.equal(p, before[name])}
     assert changed == {"_actor_network", "_critic_networks", "_target_critic_networks", "_log_alpha"}
 

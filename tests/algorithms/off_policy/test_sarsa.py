@@ -13,7 +13,7 @@ from rein.algorithms.off_policy.sarsa import SarsaAlgorithm, SarsaInfo, SarsaSta
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import calc_default_target_entropy
 from rein.framework import Batch, TrainerConfig
-from rein.framework.updating.gradients import train_info
+from rein.framework.updating.gradients import train_info, valid_masks
 from rein.framework.updating.replay_training import train_from_unroll
 from rein.networks import (
     ActorDistributionNetwork,
@@ -236,8 +236,8 @@ class TestSequencesOfOneStep:
 
     def update(self, algorithm: SarsaAlgorithm, inputs: TimeStep, state: SarsaState) -> Any:
         experience = Experience(inputs, state=state, rollout_info=SarsaInfo(action=torch.tensor([[[9.0]]])))
-        loss = algorithm.calc_loss(learning.train_info(algorithm, experience))
-        valid = learning.valid_masks(inputs.step_type.T)
+        loss = algorithm.calc_loss(train_info(algorithm, Batch(experience), algorithm.learning.settings))
+        valid = valid_masks(inputs.step_type.T)
         return algorithm.update_with_gradient(loss, valid)[0]
 
     def test_the_step_before_and_its_action_are_what_the_critics_learn(self, make: Any) -> None:
@@ -265,7 +265,7 @@ class TestSequencesOfOneStep:
         algorithm = make(stochastic=True, config=self.CONFIG, calculate_priority=True, use_entropy_reward=True)
         inputs, state = self.step(StepType.MID)
         experience = Experience(inputs, state=state, rollout_info=SarsaInfo(action=torch.tensor([[[9.0]]])))
-        info = learning.train_info(algorithm, experience)
+        info = train_info(algorithm, Batch(experience), algorithm.learning.settings)
         loss = algorithm.calc_loss(info)
         target = 1 - 0.99 * info.neg_entropy[0].item() + 0.99 * info.target_critics[0].item()
         assert loss.extra.critic.item() == pytest.approx((target - 1.6) ** 2, rel=1e-5)

@@ -13,7 +13,7 @@ from rein.algorithms.off_policy.sarsa import SarsaInfo
 from rein.algorithms.off_policy.taac_structures import TaacInfo
 from rein.algorithms.off_policy.taac_trajectories import Tau
 from rein.data_structures import Experience, StepType, TimeStep
-from rein.framework import TrainerConfig, learning
+from rein.framework import Batch, TrainerConfig
 from rein.networks import ActorDistributionNetwork, ActorNetwork, CriticNetwork, NormalProjectionNetwork
 from rein.optimizers import SGD
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -68,7 +68,8 @@ def train(case: str, shape: tuple[int, ...], output: tuple[int, ...]) -> Any:
         prev_action=ACTION.sample((SIZE, LENGTH)),
         env_id=torch.zeros(SIZE, LENGTH, dtype=torch.int64),
     )
-    learning._update_on(algorithm, Experience(time_step=time_step, rollout_info=info(ACTION.sample((SIZE, LENGTH)))))
+    experience = Experience(time_step=time_step, rollout_info=info(ACTION.sample((SIZE, LENGTH))))
+    algorithm.learning.update([Batch(experience)])
     return algorithm
 
 
