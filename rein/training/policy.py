@@ -112,7 +112,7 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         with Run(directory.path, seed=seed), create_environment(num_parallel_environments=1, seed=seed) as env:
             algorithm = build_algorithm(settings, env, for_training=False)
             observation_spec = env.observation_spec
-        checkpoint = checkpointer.load(step, components=["alg", "data_transformer"])
+        checkpoint = checkpointer.load(step, components=["alg"], optional=["data_transformer"])
         algorithm.load_state_dict(algorithm_state(checkpoint.components))
     algorithm.eval()
     return Policy(algorithm, observation_spec, configs, seed, checkpoint.step)

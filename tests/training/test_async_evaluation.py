@@ -97,8 +97,8 @@ def test_it_gives_what_evaluation_in_this_process_gives(tmp_path: Path) -> None:
     first.train()
     second = make(tmp_path / "there", there, async_eval=True)
     result = second.train()
-    assert second._evaluator is not None
-    process = second._evaluator._process.pid
+    assert second._evaluation._worker is not None
+    process = second._evaluation._worker._process.pid
     second.close()
     assert is_gone(process)
     assert [iterations for iterations, _, _ in there.evaluations] == [2, 4, 6]

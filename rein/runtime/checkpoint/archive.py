@@ -61,13 +61,14 @@ def write_archive(path: Path, step: int, components: Mapping[str, EncodedCompone
     return manifest
 
 
-def read_archive(path: Path, components: Iterable[str] | None = None) -> Checkpoint:
+def read_archive(path: Path, components: Iterable[str] | None = None, optional: Iterable[str] = ()) -> Checkpoint:
     """The checkpoint at `path`, verified as far as it is read.
 
     Args:
         path: directory of one checkpoint.
         components: which components to read; None reads all. Of the others, only presence and size
             are checked.
+        optional: components to read besides, where it has them.
 
     Raises:
         DamagedCheckpointError: it is not what was saved.
@@ -77,6 +78,7 @@ def read_archive(path: Path, components: Iterable[str] | None = None) -> Checkpo
     with _open_directory(path) as directory:
         manifest = _read_manifest(directory, path)
         wanted = list(manifest.components) if components is None else list(components)
+        wanted += [name for name in optional if name in manifest.components]
         for name in wanted:
             if name not in manifest.components:
                 raise ValueError(f"{path} has no component {name!r}; it has {sorted(manifest.components)}")

@@ -114,7 +114,9 @@ class Checkpointer:
         self._prune(step)
         return path
 
-    def load(self, step: int | None = None, components: Iterable[str] | None = None) -> Checkpoint:
+    def load(
+        self, step: int | None = None, components: Iterable[str] | None = None, optional: Iterable[str] = ()
+    ) -> Checkpoint:
         """The checkpoint of `step`, or the newest one that is intact.
 
         Each damaged checkpoint that is newer than the one returned is logged as a warning. Tensors
@@ -123,6 +125,7 @@ class Checkpointer:
         Args:
             step: None means the newest.
             components: which ones to read and verify; None means all.
+            optional: further ones to read where there are such.
 
         Raises:
             CheckpointNotFoundError: there is none (of that step).
@@ -132,11 +135,11 @@ class Checkpointer:
         """
         wanted = None if components is None else list(components)
         if step is None:
-            return self._newest(lambda path: read_archive(path, wanted))
+            return self._newest(lambda path: read_archive(path, wanted, optional))
         path = self.path(step)
         if not os.path.lexists(path):
             raise CheckpointNotFoundError(f"{path} does not exist; there are steps {self.steps()}")
-        return read_archive(path, wanted)
+        return read_archive(path, wanted, optional)
 
     def latest_step(self) -> int | None:
         """The step that `load()` would load; None if there is no checkpoint at all.
