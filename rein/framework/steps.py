@@ -106,7 +106,8 @@ class Steps:
         before, after = steps.start, self._length - steps.stop
 
         def turn(tensor: Tensor) -> Tensor:
-            return tensor.reshape(-1, len(steps), *tensor.shape[1:]).transpose(0, 1)
+            size = len(tensor) // max(1, len(steps))
+            return tensor.reshape(size, len(steps), *tensor.shape[1:]).transpose(0, 1)
 
         def put(leaf: Any) -> Any:
             if not isinstance(leaf, Tensor):
