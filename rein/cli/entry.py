@@ -33,6 +33,8 @@ COMMANDS = {
     "report": "write report.html of a run",
     "sweep": "train with many settings and seeds in parallel",
     "show": "show the configuration, networks and optimizers of a run or conf",
+    "record": "record a data set from a run, to learn from offline",
+    "data": "show, join and exchange data sets",
     "verify": "train zoo entries from scratch and compare them with their bars",
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",

@@ -20,7 +20,7 @@ from torch import Tensor
 from rein.replay.kernels import compiled
 from rein.specs import TensorSpec, numpy_dtype
 
-__all__ = ["Field", "RowStorage"]
+__all__ = ["Field", "RowStorage", "lay_out"]
 
 LARGE_FIELD_BYTES = 1024
 """Fields larger than this have rows of their own: packing saves nothing where a copy is many cache lines long."""
@@ -73,7 +73,7 @@ class RowStorage:
         self.device = device
         self.is_shared = is_shared
         self.directory = None if directory is None else Path(directory)
-        self.fields, self.row_sizes = _lay_out(specs)
+        self.fields, self.row_sizes = lay_out(specs)
         self.rows = self._allocate()
         self._bind()
 
@@ -288,7 +288,7 @@ class RowStorage:
         self._bind()
 
 
-def _lay_out(specs: Sequence[tuple[str, TensorSpec]]) -> tuple[list[Field], list[int]]:
+def lay_out(specs: Sequence[tuple[str, TensorSpec]]) -> tuple[list[Field], list[int]]:
     """Fields in the order of `specs`, and the bytes of a row of each group.
 
     Fields are packed by falling size of their elements, so that each is aligned without gaps.

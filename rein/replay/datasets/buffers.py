@@ -64,9 +64,8 @@ class DataSetBuffer(ReplayBuffer):
 
         Args:
             data_set: what to read.
-            data_spec: specs of one step as learning wants it. Of `rollout_info` it may name places called `action`,
-                which hold the action that was taken; everything else must be in the data set. None is time step and
-                action.
+            data_spec: specs of one step as learning wants it, all of which must be in the data set; None is time step
+                and action.
             length: newest steps to use; None is all.
             **options: further arguments of `ReplayBuffer`, such as `prioritized_sampling`.
         """
@@ -228,9 +227,4 @@ def _column_of(path: str) -> tuple[str, int] | None:
         return None if name == "env_id" else (name, 0)
     if path == "action" or path.startswith("action."):
         return path, 1
-    if path.startswith("rollout_info."):
-        parts = path.split(".")
-        if "action" in parts:
-            at = parts.index("action")
-            return ".".join(parts[at:]), 1
     return None

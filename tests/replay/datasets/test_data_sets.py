@@ -131,15 +131,13 @@ def test_the_buffer_gives_the_steps_of_the_file(file: Path) -> None:
     assert set(info.positions.tolist()) == set(range(10))
 
 
-def test_the_action_is_found_where_learning_looks_for_it(file: Path) -> None:
-    from rein.algorithms.offline.bc import BcInfo
-
+def test_what_is_not_in_the_file_cannot_be_asked_for(file: Path) -> None:
     data_set = DataSet.open(file)
-    spec = data_set_spec(data_set)._replace(rollout_info={"rl": BcInfo(action=ACTION)})
-    steps, _ = DataSetBuffer(data_set, spec).gather_all()
-    assert same(steps.rollout_info["rl"].action, steps.action)
+    spec = data_set_spec(data_set)
     with pytest.raises(DataSetError, match=r"has no rollout_info.value, which is asked for"):
         DataSetBuffer(data_set, spec._replace(rollout_info={"value": TensorSpec(())}))
+    with pytest.raises(DataSetError, match=r"reward is .*, but time_step.reward is asked for as .*\(2,\)"):
+        DataSetBuffer(data_set, spec._replace(time_step=spec.time_step._replace(reward=TensorSpec((2,)))))
 
 
 def test_the_newest_steps_alone(file: Path) -> None:
