@@ -35,7 +35,8 @@ from rein.training.console import open_display
 from rein.training.ensemble_data import ensemble_settings, ensemble_supply
 from rein.training.ensemble_handle import EnsembleHandle
 from rein.training.evaluation import EvaluationResult
-from rein.training.launch import configure, extend_run, resume_run, start_run, start_supervised
+from rein.training.launch import configure, extend_run, extend_updates, resume_run, start_run, start_supervised
+from rein.training.offline import NO_ENVIRONMENT
 from rein.training.player import record_video
 from rein.training.policy import Policy, load_policy
 from rein.training.prediction import Predictor
@@ -45,6 +46,7 @@ from rein.training.trainer import Trainer, TrainingResult
 from rein.zoo import ZooEntry, find_algorithm, tasks
 
 EnvSource = str | Callable[..., gym.Env[Any, Any]]
+DataSource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _ENV_NAME = "create_environment.env_name"
 
@@ -66,16 +68,17 @@ def make(
 @overload
 def make(
     algorithm: str,
-    env: None = None,
+    env: EnvSource | None = None,
     *,
     data: Any,
     outliers: Any = None,
+    parts: Sequence[str] = (),
     seed: int | None = None,
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **overrides: Any,
-) -> EnsembleHandle: ...
+) -> Any: ...
 def make(
     algorithm: str,
     env: EnvSource | None = None,
@@ -94,10 +97,11 @@ def make(
     Args:
         algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
         env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`. An entry of the zoo
-            brings its own.
-        data: for an algorithm that learns from labelled data, such as "hypernetwork": arrays (examples, labels), a torch
-            data set or loader, a pair of those to train and to test on, or "digits". Labels of floats make a regression.
-        outliers: examples of another kind, in the same forms, to judge uncertainty by.
+            brings its own, and with data sets there need not be one, but to evaluate.
+        data: what to learn from: data set(s) of `rein record`, or, for an algorithm that learns from labelled data such as
+            "hypernetwork": arrays (examples, labels), a torch data set or loader, a pair of those to train and to test on,
+            or "digits". Labels of floats make a regression.
+        outliers: of labelled data: examples of another kind, in the same forms, to judge uncertainty by.
         parts: what to compose the algorithm with, such as `["rnd", "entropy_target=-1", "icm(coef=0.5)"]`; `rein list
             parts` shows them.
         seed: of everything random; 0 unless the conf says otherwise.
@@ -114,12 +118,23 @@ def make(
     if isinstance(env, gym.Env):
         raise TypeError("env is an environment: give its id, its class, or a function that makes one, to have several")
     entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
-    if entry.is_supervised or data is not None:
+    if entry.is_supervised:
         return _make_ensemble(entry, env, data, outliers, seed, directory, device, {**(settings or {}), **overrides})
+    if outliers is not None:
+        raise ValueError(f"{entry.name} learns to act: outliers are for algorithms that learn from labelled data")
+    if data is None and entry.facts.get("learns_from") == "data" and entry.env is None:
+        raise ValueError(f'rein.make("{algorithm}") learns from data: add data="FILE", which `rein record` makes')
     if env is None and entry.env is None:
-        raise ValueError(f'rein.make("{algorithm}") needs an environment: add env="CartPole-v1"')
+        if data is None:
+            raise ValueError(f'rein.make("{algorithm}") needs an environment: add env="CartPole-v1"')
+        env = NO_ENVIRONMENT
     chosen = [call.text for call in read_parts(parts)]
-    arguments = {_ENV_NAME: env, "compose_agent.parts": chosen or None, "TrainerConfig.random_seed": seed}
+    arguments = {
+        _ENV_NAME: env,
+        "TrainerConfig.offline_buffer_dir": None if data is None else _absolute(data),
+        "compose_agent.parts": chosen or None,
+        "TrainerConfig.random_seed": seed,
+    }
     given = {**(settings or {}), **overrides, **{name: one for name, one in arguments.items() if one is not None}}
     if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
         # Worker processes would run a script that has no `if __name__ == "__main__":` again.
@@ -149,8 +164,6 @@ def _make_ensemble(
     given: dict[str, Any],
 ) -> EnsembleHandle:
     """A learner on labelled data."""
-    if not entry.is_supervised:
-        raise ValueError(f"{entry.name} learns in an environment: give env=... instead of data")
     if env is not None:
         raise ValueError(f"{entry.name} learns from labelled data: give data=... instead of env")
     if data is None and "epochs" not in entry.facts:
@@ -248,20 +261,28 @@ class AgentHandle:
         """Recurrent state after the last `predict`, a nest of tensors [B, ...]; None before the first."""
         return self._actor.state
 
-    def train(self, num_env_steps: int, progress: bool | None = None) -> TrainingResult:
-        """Trains for so many more environment steps; schedules run over all steps asked for so far.
+    def train(
+        self, num_env_steps: int | None = None, progress: bool | None = None, *, updates: int | None = None
+    ) -> TrainingResult:
+        """Trains for so many more environment steps or updates; schedules run over all that was asked for so far.
 
         The first Ctrl-C, or "interrupt" of a notebook, finishes the iteration and returns.
 
         Args:
             num_env_steps: steps of all environments together, on top of those already taken.
             progress: show a progress bar; None shows it on terminals and in notebooks only.
+            updates: for an agent that learns from data: gradient updates, on top of those already made, rounded up to
+                whole iterations.
         """
-        if num_env_steps < 1:
-            raise ValueError(f"num_env_steps is {num_env_steps}: give at least 1")
+        if (num_env_steps is None) is (updates is None):
+            raise ValueError("give num_env_steps, or updates for an agent that learns from data")
+        asked = {"num_env_steps": num_env_steps, "updates": updates}
+        for name, number in asked.items():
+            if number is not None and number < 1:
+                raise ValueError(f"{name} is {number}: give at least 1")
         trainer = self._require_trainer()
         with use_configs(self._policy.configs), self._random_numbers:
-            extend_run(trainer, trainer.run.env_steps + num_env_steps)
+            _extend(trainer, num_env_steps, updates)
             shown = _is_interactive() if progress is None else progress
             with open_display(trainer) if shown else nullcontext():
                 result = trainer.train()
@@ -306,7 +327,7 @@ class AgentHandle:
                 self._trainer.save()
         with use_configs(self._policy.configs):
             save_config(directory.config)
-        for kept in ("evaluations", "agent"):
+        for kept in ("evaluations", "agent", "specs"):
             if getattr(self._directory, kept).exists():
                 shutil.copy(getattr(self._directory, kept), getattr(directory, kept))
         if self._directory.summaries.exists():
@@ -396,8 +417,31 @@ class RandomNumbers:
         set_rng_state(self._outside)
 
 
+def _extend(trainer: Trainer, num_env_steps: int | None, updates: int | None) -> None:
+    """Gives a run so much more to do."""
+    is_alone = trainer.env is None
+    if updates is not None:
+        if not trainer.algorithm.has_offline:
+            raise ValueError("this agent has no data to learn from: train it for num_env_steps")
+        done = trainer.run.iterations * trainer.config.num_updates_per_train_iter
+        extend_updates(trainer, done + updates)
+    elif is_alone:
+        raise ValueError(
+            "this agent learns from data alone and takes no environment steps: train it for updates=10_000"
+        )
+    else:
+        assert num_env_steps is not None
+        extend_run(trainer, trainer.run.env_steps + num_env_steps)
+
+
+def _absolute(data: DataSource) -> list[str]:
+    """Data sets by paths that are valid wherever the run is resumed from."""
+    paths = [data] if isinstance(data, str | os.PathLike) else list(data)
+    return [str(Path(path).resolve()) for path in paths]
+
+
 def _policy_of(trainer: Trainer, configs: Configs) -> Policy:
-    return Policy(trainer.algorithm, trainer.env.observation_spec, configs, trainer.run.seed)
+    return Policy(trainer.algorithm, trainer.specs.observation, configs, trainer.run.seed)
 
 
 def _predictor_of(policy: Policy) -> Predictor:

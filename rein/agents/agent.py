@@ -335,11 +335,12 @@ class Agent(RLAlgorithm):
         """Whether any part has one."""
         return any(part.has_own_offline_step for part in self._parts)
 
-    def offline_rollout_info(self, experience: Experience) -> AgentInfo:
+    def offline_rollout_info(self, experience: Experience, known: Nest = None) -> AgentInfo:
         """What the data has of it, else that of the RL algorithm, in its place."""
         if experience.rollout_info:
             return experience.rollout_info
-        return AgentInfo(rl=self._rl_algorithm.offline_rollout_info(experience))
+        of_rl = known.rl if isinstance(known, AgentInfo) else None
+        return AgentInfo(rl=self._rl_algorithm.offline_rollout_info(experience, of_rl))
 
     def train_sequences(self, inputs: TimeStep, state: Nest, rollout_info: AgentInfo) -> AgentInfo:
         """Infos [T, B, ...] of sequences [B, T, ...], each part by what it leaves out of them."""

@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
     parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    parser.add_argument("--env", metavar="ID", help="environment, for a run that was trained without one")
     parser.add_argument("--level", type=float, default=0.95, help="of the confidence interval (default: %(default)s)")
     parser.add_argument("--record", action="store_true", help="add the result to the evaluations and report of the run")
     add_machine_arguments(parser)
@@ -44,7 +45,9 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     use_machine(arguments)
     if directory.record().get("ml_type") == "sl":
         return _evaluate_supervised(arguments, session, directory)
-    policy = load_policy(directory, arguments.checkpoint)
+    supply = {} if arguments.env is None else {"create_environment.env_name": arguments.env}
+    policy = load_policy(directory, arguments.checkpoint, supply)
+    policy.require_environment()
     session.start_working()
     result = policy.evaluate(arguments.episodes, arguments.seed)
     low, high = result.confidence_interval(arguments.level)

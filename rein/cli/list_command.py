@@ -48,8 +48,10 @@ def _algorithms(show_all: bool) -> Section:
         hidden = " (cannot be used: Rein has an algorithm of that name)" if component.name in known else ""
         summary = component.entry_point.value + hidden
         data.append({"name": component.name, "summary": summary, "source": component.package})
-    rows = [(one["name"], one.get("algorithm", ""), one["summary"], one["source"]) for one in data]
-    return data, _table(("name", "class", "what it is", "from"), rows)
+    for one in data:
+        one.setdefault("learns_from", "environment")
+    rows = [(one["name"], one.get("algorithm", ""), one["learns_from"], one["summary"], one["source"]) for one in data]
+    return data, _table(("name", "class", "learns from", "what it is", "from"), rows)
 
 
 def _parts(show_all: bool) -> Section:

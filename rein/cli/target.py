@@ -1,4 +1,4 @@
-"""What the first words of a command mean: a conf file, an entry of the zoo, or an algorithm and an environment; and parts."""
+"""What the first words of a command mean: a conf file, an entry of the zoo, or an algorithm and a world; parts; data."""
 
 import argparse
 import re
@@ -24,6 +24,8 @@ class Target(NamedTuple):
     overrides: list[str]
     parts: list[str]
     """Parts to compose the algorithm with."""
+    data: tuple[str, ...] = ()
+    """Data sets to learn from."""
 
     @property
     def stem(self) -> str:
@@ -32,8 +34,9 @@ class Target(NamedTuple):
 
     def options(self) -> list[str]:
         """The options that say the same again on a command line."""
-        env = [] if self.env is None else ["--env", self.env]
-        return [*env, *(word for part in self.parts for word in ("--with", part))]
+        env = ["--env", self.env] if self.env else []
+        data = [word for path in self.data for word in ("--data", path)]
+        return [*env, *data, *(word for part in self.parts for word in ("--with", part))]
 
     def configure(self, more_overrides: Sequence[str] = ()) -> None:
         """Runs the conf with the environment, parts and overrides; the configuration in force becomes its.
@@ -46,6 +49,9 @@ class Target(NamedTuple):
 
         if self.env is not None:
             pre_config({"create_environment.env_name": self.env}, place=f"--env {self.env}")
+        if self.data:
+            paths = [str(Path(path).resolve()) for path in self.data]
+            pre_config({"TrainerConfig.offline_buffer_dir": paths}, place=f"--data {' '.join(self.data)}")
         if self.parts:
             from rein.agents.part_text import read_parts
 
@@ -58,7 +64,8 @@ class Target(NamedTuple):
         from rein.training.statistics_of_runs import describe_overrides
 
         overrides = [*(f"--with {part}" for part in sorted(self.parts)), *describe_overrides(self.overrides)]
-        return {"conf": str(self.conf), "parts": self.parts, "overrides": overrides}
+        data = {"data": list(self.data)} if self.data else {}
+        return {"conf": str(self.conf), "parts": self.parts, "overrides": overrides, **data}
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +89,14 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
         help="compose the algorithm with a part from `rein list parts`: NAME, NAME=VALUE or 'NAME(parameter=value)'; "
         "repeatable",
     )
+    parser.add_argument(
+        "--data",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="learn from a data set of `rein record`; repeatable. With --algorithm no environment is needed then, but to "
+        "evaluate",
+    )
 
 
 def read_target(arguments: argparse.Namespace) -> Target:
@@ -93,27 +108,40 @@ def read_target(arguments: argparse.Namespace) -> Target:
     words: Sequence[str] = arguments.target
     confs = [word for word in words if "=" not in word]
     overrides = [word for word in words if "=" in word]
-    env = arguments.env
+    env, data = arguments.env, tuple(arguments.data)
+    for path in data:
+        if not Path(path).exists():
+            raise BadInputError(f"there is no data set {path}: record one with `rein record RUN --out {path}`")
     if arguments.algorithm is not None:
         if confs:
             raise BadInputError(f"both a conf ({confs[0]}) and --algorithm {arguments.algorithm} are given: keep one")
-        if env is None:
-            raise BadInputError(f"--algorithm {arguments.algorithm} needs an environment: add --env CartPole-v1")
         entry = find_algorithm(arguments.algorithm)
         if entry.is_supervised:
             raise BadInputError(
                 f"{entry.name} learns from labelled data, not in an environment: train an entry such as "
                 "hypernetwork_digits, or a conf of yours that gives its data_creator"
             )
-        name = f"{entry.name}_{_file_name(env)}"
-        return Target(name, entry.path, ("--algorithm", entry.name), env, overrides, arguments.parts)
+        if entry.facts.get("learns_from") == "data" and not data and not _names_data(overrides):
+            raise BadInputError(
+                f"--algorithm {entry.name} learns from data: add --data FILE, which `rein record` makes"
+            )
+        if env is None and not data:
+            raise BadInputError(f"--algorithm {arguments.algorithm} needs an environment: add --env CartPole-v1")
+        name = f"{entry.name}_{_file_name(env or Path(data[0]).stem)}"
+        words = ("--algorithm", entry.name)
+        # The empty name is that of no environment.
+        return Target(name, entry.path, words, env or "", overrides, arguments.parts, data)
     if not confs:
         raise BadInputError("what to train? Give a conf file, a name from `rein list zoo`, or --algorithm and --env")
     if len(confs) > 1:
         raise BadInputError(f"{confs[1]!r} is neither an override (name=value) nor an option; the conf is {confs[0]!r}")
     path = find_conf(confs[0])
     name = path.stem if env is None else f"{path.stem}_{_file_name(env)}"
-    return Target(name, path, (confs[0],), env, overrides, arguments.parts)
+    return Target(name, path, (confs[0],), env, overrides, arguments.parts, data)
+
+
+def _names_data(overrides: Sequence[str]) -> bool:
+    return any(override.partition("=")[0].rpartition(".")[2] == "offline_buffer_dir" for override in overrides)
 
 
 def find_conf(word: str) -> Path:

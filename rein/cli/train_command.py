@@ -1,14 +1,15 @@
 """Trains an agent and leaves everything about the run in its directory.
 
-What to train is a conf file, a name of the zoo, or an algorithm and an environment. Parts given by --with make it an agent
-of several algorithms. Overrides `name=value` change any setting; names may be shortened as long as they are unambiguous. The
-first Ctrl-C finishes the iteration and saves.
+What to train is a conf file, a name of the zoo, or an algorithm and an environment, data, or both. Parts given by --with
+make it an agent of several algorithms. Overrides `name=value` change any setting; names may be shortened as long as they are
+unambiguous. The first Ctrl-C finishes the iteration and saves.
 
 Example:
   rein train ppo_cartpole
   rein train ppo_cartpole learning_rate=3e-4 TrainerConfig.num_env_steps=50000 --seed 3 --dir runs/slow
   rein train --algorithm ppo --env Acrobot-v1
   rein train --algorithm sac --env Pendulum-v1 --with rnd --with entropy_target=-1
+  rein train --algorithm iql --data pendulum.data --env Pendulum-v1
   rein train my_conf.py --json
 """
 

@@ -60,7 +60,11 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
         "evaluation": None if result.evaluation is None else result.evaluation.to_json(),
         "report": str(trainer.directory.report),
     }
-    lines = [f"{progress.env_steps:,} environment steps in {progress.seconds:.1f} s"]
+    done = f"{progress.env_steps:,} environment steps"
+    if trainer.algorithm.has_offline and trainer.env is None:
+        data["updates"] = progress.iterations * trainer.config.num_updates_per_train_iter
+        done = f"{data['updates']:,} updates from data"
+    lines = [f"{done} in {progress.seconds:.1f} s"]
     if result.evaluation is not None:
         low, high = result.evaluation.confidence_interval()
         lines.append(f"last evaluation: {result.evaluation.mean:.2f} (95% {low:.2f} to {high:.2f})")

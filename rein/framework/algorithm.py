@@ -378,15 +378,20 @@ class Algorithm(AlgorithmInterface):
     def observe_for_metrics(self, time_step: TimeStep) -> None:
         """Feeds a time step, [B, ...], to the metrics; only RL algorithms have some."""
 
-    def offline_rollout_info(self, experience: Experience) -> Nest:
+    def offline_rollout_info(self, experience: Experience, known: Nest = None) -> Nest:
         """What `preprocess_experience` and `train_step_offline` get as rollout info of offline data.
 
         By default what the data has of it, else, since others may have recorded it, the actions.
 
         Args:
             experience: [B, T, ...].
+            known: specs of the infos of `rollout_step`, if they are known: then the actions are put into such a tuple.
         """
-        return experience.rollout_info or OfflineInfo(action=experience.action)
+        if experience.rollout_info:
+            return experience.rollout_info
+        if nest.is_namedtuple(known) and "action" in known._fields:
+            return type(known)(action=experience.action)
+        return OfflineInfo(action=experience.action)
 
     # Learning.
 

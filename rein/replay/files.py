@@ -14,12 +14,13 @@ import torch
 from rein import nest
 from rein.nest import Nest
 from rein.replay.replay_buffer import ReplayBuffer
+from rein.replay.storage import stored_fields
 from rein.runtime.checkpoint import Checkpointer, CheckpointError
+from rein.specs import TensorSpec
 
-__all__ = ["load_offline_buffer", "load_replay_buffer", "save_replay_buffer"]
+__all__ = ["load_offline_buffer", "load_replay_buffer", "save_replay_buffer", "saved_paths"]
 
 _STATE, _OPTIONS = "replay_buffer", "replay_buffer_options"
-_CHUNK = 256
 
 PathLike = str | os.PathLike[str]
 
@@ -53,7 +54,7 @@ def load_offline_buffer(
     """A new buffer with the data of saved ones.
 
     Args:
-        data_spec: nest of specs of one step, equal to that of the saved buffers.
+        data_spec: nest of specs of one step; the saved buffers must have all of it, and may have more.
         directories: one or several directories of `save_replay_buffer`; their buffers have equally many environments.
         length: newest steps per environment to take from each; None takes all.
         **options: further arguments of the new `ReplayBuffer`, such as `prioritized_sampling`.
@@ -69,16 +70,21 @@ def load_offline_buffer(
     if length is not None and length < 1:
         raise ValueError(f"length is {length}: give at least 1, or None for all")
     sources = [_open(data_spec, directory) for directory in directories]
-    counts = {source.num_environments for source in sources}
+    counts = {len(source) for source in sources}
     if len(counts) != 1:
         raise ValueError(f"the saved buffers have different numbers of environments: {sorted(counts)}")
-    longest = [int(source.current_size.max()) for source in sources]
+    longest = [max(nest.get_nest_batch_size(steps) for steps in source) for source in sources]
     taken = sum(size if length is None else min(size, length) for size in longest)
     options.setdefault("max_length", max(taken, 1))
     buffer = ReplayBuffer(data_spec, counts.pop(), **options)
     for source in sources:
         _append(buffer, source, length)
     return buffer
+
+
+def saved_paths(directory: PathLike) -> set[str]:
+    """The paths of all fields that a saved buffer has of a step."""
+    return set(stored_fields(_read(directory)[_STATE]))
 
 
 def _read(directory: PathLike) -> dict[str, Any]:
@@ -88,26 +94,46 @@ def _read(directory: PathLike) -> dict[str, Any]:
     return dict(components)
 
 
-def _open(data_spec: Nest, directory: PathLike) -> ReplayBuffer:
-    """The buffer that was saved, with the same capacity and index."""
+def _open(data_spec: Nest, directory: PathLike) -> list[Nest]:
+    """The steps [n, ...] of each environment that was saved, as far as `data_spec` asks for them."""
     saved = _read(directory)
     state, options = saved[_STATE], saved[_OPTIONS]
+    if options.get("stacked_fields"):
+        return _open_stacked(data_spec, state, options)
+    fields = stored_fields(state)
+    leaves = []
+    for path, spec in nest.flatten_with_paths(data_spec):
+        found = fields.get(path)
+        if found is None or found.shape[1:] != spec.shape or found.dtype != spec.dtype:
+            there = "nothing" if found is None else str(TensorSpec.from_tensor(found, 1))
+            raise ValueError(f"{directory} does not fit: it has {there} as {path!r}, but {spec} is wanted")
+        leaves.append(found)
+    steps = nest.pack_sequence_as(data_spec, leaves)
+    sizes = [int(size) for size in state["current_size"]]
+    ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+    return [
+        nest.map_structure(lambda leaf, cut=slice(end - size, end): leaf[cut], steps)
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+
+
+def _open_stacked(data_spec: Nest, state: dict[str, Any], options: dict[str, Any]) -> list[Nest]:
+    """The same for a buffer that keeps single frames: a buffer like it puts the stacks together."""
     buffer = ReplayBuffer(data_spec, state["num_environments"], state["max_length"], **options)
     buffer.load_state_dict(state)
-    return buffer
+    ends, sizes = buffer.current_pos.tolist(), buffer.current_size.tolist()
+    return [
+        buffer.get_field("", torch.full((size,), env_id), torch.arange(end - size, end))
+        for env_id, (end, size) in enumerate(zip(ends, sizes, strict=True))
+    ]
 
 
-def _append(buffer: ReplayBuffer, source: ReplayBuffer, length: int | None) -> None:
-    sizes = source.current_size.clamp(max=length or source.max_length)
-    first = source.current_pos - sizes
-    done = 0
-    for size in sorted(set(sizes.tolist())):
-        env_ids = torch.nonzero(sizes >= size).flatten()
-        for start in range(done, size, _CHUNK):
-            offsets = torch.arange(start, min(start + _CHUNK, size))
-            steps = source.get_field("", env_ids[:, None], first[env_ids][:, None] + offsets)
-            for index in range(len(offsets)):
-                buffer.add_batch(nest.index_nest(steps, (slice(None), index)), env_ids)
-        done = max(done, size)
+def _append(buffer: ReplayBuffer, source: list[Nest], length: int | None) -> None:
+    for env_id, steps in enumerate(source):
+        size = nest.get_nest_batch_size(steps)
+        newest = slice(size - min(size, length or size), size)
+        if newest.stop > newest.start:
+            rollout = nest.map_structure(lambda leaf, cut=newest: leaf[cut].unsqueeze(1), steps)
+            buffer.add_rollout(rollout, torch.tensor([env_id]))
     if buffer.has_step_type:
         buffer.end_open_episodes()

@@ -5,11 +5,13 @@ one or two cache misses instead of one per field. Fields of more than a kilobyte
 A field is seen through a strided view of shape ``[num_envs, max_length, ...]`` on its rows.
 """
 
+import ast
 import os
+import re
 import tempfile
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +22,16 @@ from torch import Tensor
 from rein.replay.kernels import compiled
 from rein.specs import TensorSpec, numpy_dtype
 
-__all__ = ["Field", "RowStorage", "lay_out"]
+__all__ = ["Field", "RowStorage", "stored_fields"]
 
 LARGE_FIELD_BYTES = 1024
 """Fields larger than this have rows of their own: packing saves nothing where a copy is many cache lines long."""
 
 _CACHE_LINE = 64
+
+_LAYOUT = re.compile(r"\d+ environments x \d+ steps of (.*)", re.DOTALL)
+_FIELD = re.compile(r"(.*): (\([\d, ]*\)) torch\.(\w+)")
+"""What `RingBuffer` writes about its fields into its state."""
 
 
 _Selection = tuple[int, tuple[int, int, int], list[tuple[tuple[int, ...], np.dtype | None, torch.dtype]]]
@@ -73,7 +79,7 @@ class RowStorage:
         self.device = device
         self.is_shared = is_shared
         self.directory = None if directory is None else Path(directory)
-        self.fields, self.row_sizes = lay_out(specs)
+        self.fields, self.row_sizes = _lay_out(specs)
         self.rows = self._allocate()
         self._bind()
 
@@ -288,7 +294,7 @@ class RowStorage:
         self._bind()
 
 
-def lay_out(specs: Sequence[tuple[str, TensorSpec]]) -> tuple[list[Field], list[int]]:
+def _lay_out(specs: Sequence[tuple[str, TensorSpec]]) -> tuple[list[Field], list[int]]:
     """Fields in the order of `specs`, and the bytes of a row of each group.
 
     Fields are packed by falling size of their elements, so that each is aligned without gaps.
@@ -315,6 +321,35 @@ def lay_out(specs: Sequence[tuple[str, TensorSpec]]) -> tuple[list[Field], list[
             row_sizes.append(sizes[i])
         fields.append(Field(path, spec.shape, spec.dtype, *place, sizes[i]))
     return fields, row_sizes
+
+
+def stored_fields(state: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The fields that are in the state of a buffer, whatever its specs were.
+
+    Args:
+        state: `state_dict()` of a `RingBuffer` or `ReplayBuffer`.
+
+    Returns:
+        By path, [total size, ...]: environment by environment, each from its oldest step to its newest.
+
+    Raises:
+        ValueError: it is no such state.
+    """
+    layout = _LAYOUT.fullmatch(str(state.get("layout")))
+    if layout is None:
+        raise ValueError("this is not the state of a replay buffer: it has no layout")
+    named = []
+    for text in layout[1].split("; "):
+        match = _FIELD.fullmatch(text)
+        dtype = getattr(torch, match[3], None) if match is not None else None
+        if match is None or not isinstance(dtype, torch.dtype):
+            raise ValueError(f"the replay buffer has a field {text!r:.100}, which cannot be read")
+        named.append((match[1], TensorSpec(ast.literal_eval(match[2]), dtype)))
+    found = {}
+    for field in _lay_out(named)[0]:
+        rows = state[f"rows_{field.group}"][:, field.offset : field.offset + field.size].contiguous()
+        found[field.path] = rows.reshape(-1).view(field.dtype).reshape(len(rows), *field.shape)
+    return found
 
 
 def _lazy_zeros(count: int, size: int) -> Tensor:

@@ -20,6 +20,7 @@ from rein.config import (
 )
 from rein.framework import TrainerConfig
 from rein.training.agent_tree import describe_agent
+from rein.training.offline import has_environment, save_specs
 from rein.training.run_directory import RunDirectory, write_atomically
 from rein.training.supervised import SupervisedTrainer, start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
@@ -60,6 +61,8 @@ def start_run(
         _remove_empty(directory.path)
         raise
     save_config(directory.config)
+    if not has_environment():
+        save_specs(directory, trainer.specs)
     write_atomically(directory.agent, json.dumps(describe_agent(trainer.algorithm)) + "\n")
     directory.start(
         name=name,
@@ -107,9 +110,10 @@ def resume_run(
     install_name_resolver()
     load_saved_config(directory.config, supply)
     trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
-    extended = record.get("extended_to")
-    if extended:
-        trainer.extend(extended)
+    if record.get("extended_to"):
+        trainer.extend(record["extended_to"])
+    if record.get("extended_to_updates"):
+        trainer.extend_updates(record["extended_to_updates"])
     directory.mark_running()
     return trainer
 
@@ -128,6 +132,20 @@ def extend_run(trainer: Trainer, num_env_steps: int) -> None:
     trainer.extend(num_env_steps)
 
 
+def extend_updates(trainer: Trainer, num_updates: int) -> None:
+    """Gives a run that learns from data a larger budget, also when it is resumed again.
+
+    Args:
+        trainer: of the run.
+        num_updates: gradient updates in all.
+    """
+    done = trainer.run.iterations * trainer.config.num_updates_per_train_iter
+    if num_updates <= done:
+        raise ValueError(f"the run has already made {done} updates: ask for more than that")
+    trainer.directory.update(extended_to_updates=num_updates)
+    trainer.extend_updates(num_updates)
+
+
 def settle_seed() -> int:
     """The seed of the configuration in force; if it has none, `DEFAULT_SEED`, which it has from then on."""
     seed = get_config_value("TrainerConfig.random_seed")
@@ -141,7 +159,7 @@ def settle_seed() -> int:
 
 def env_name() -> str:
     """What the configuration in force calls its environment."""
-    source = get_config_value("create_environment.env_name")
+    source = get_config_value("create_environment.env_name") or "none"
     return source if isinstance(source, str) else getattr(source, "__qualname__", repr(source))
 
 

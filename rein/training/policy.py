@@ -11,8 +11,9 @@ from rein.nest import Nest
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import spawn_seeds
-from rein.training.construction import algorithm_state, build_algorithm
+from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.offline import has_environment, load_specs
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 
 _MOST_ENVIRONMENTS = 10
@@ -52,6 +53,15 @@ class Policy:
         """
         return spawn_seeds(self.seed, 1, "held-out" if seed is None else f"held-out {seed}")[0]
 
+    def require_environment(self) -> None:
+        """Raises `RunDirectoryError` if it is not known what to act in."""
+        with use_configs(self.configs):
+            if not has_environment():
+                raise RunDirectoryError(
+                    "this policy was trained from data, without an environment: name one with --env ID, or rein.load(path, "
+                    "env=ID)"
+                )
+
     def make_environment(self, num_environments: int, seed: int, **arguments: Any) -> Environment:
         """Environments as in training.
 
@@ -60,6 +70,7 @@ class Policy:
             seed: of the batch.
             **arguments: for `create_environment`, to differ from training.
         """
+        self.require_environment()
         with use_configs(self.configs):
             return create_environment(num_parallel_environments=num_environments, seed=seed, **arguments)
 
@@ -109,10 +120,18 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         load_saved_config(directory.config, supply)
         settings = TrainerConfig(root_dir=str(directory.path))
         seed = int(directory.record().get("seed") or 0)
-        with Run(directory.path, seed=seed), create_environment(num_parallel_environments=1, seed=seed) as env:
-            algorithm = build_algorithm(settings, env, for_training=False)
-            observation_spec = env.observation_spec
+        with Run(directory.path, seed=seed):
+            specs = _world_specs(directory, seed)
+            algorithm = build_algorithm(settings, None, for_training=False, specs=specs)
         checkpoint = checkpointer.load(step, components=["alg"], optional=["data_transformer"])
         algorithm.load_state_dict(algorithm_state(checkpoint.components))
     algorithm.eval()
-    return Policy(algorithm, observation_spec, configs, seed, checkpoint.step)
+    return Policy(algorithm, specs.observation, configs, seed, checkpoint.step)
+
+
+def _world_specs(directory: RunDirectory, seed: int) -> WorldSpecs:
+    """What the run says about its world: its environment, or what it kept of its data."""
+    if not has_environment():
+        return load_specs(directory)
+    with create_environment(num_parallel_environments=1, seed=seed) as env:
+        return WorldSpecs.of(env)

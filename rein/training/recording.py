@@ -139,11 +139,11 @@ def record_replay(
     return Recorded(writer.path, writer.num_episodes, writer.num_steps - writer.num_episodes, np.array(returns))
 
 
-def _facts(policy: Policy, run_name: str, **more: Any) -> dict[str, Any]:
-    with use_configs(policy.configs):
+def _facts(player: Policy, run_name: str, **more: Any) -> dict[str, Any]:
+    with use_configs(player.configs):
         env = env_name()
-    algorithm = type(policy.algorithm).__name__
-    return {"run": run_name, "algorithm": algorithm, "env": env, "checkpoint": policy.checkpoint, **more}
+    algorithm = type(player.algorithm).__name__
+    return {"run": run_name, "algorithm": algorithm, "env": env, "checkpoint": player.checkpoint, **more}
 
 
 def _play(policy: Policy, env: Environment, writer: DataSetWriter, num_episodes: int, manner: Manner) -> list[Any]:

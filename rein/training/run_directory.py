@@ -3,6 +3,7 @@
 run.json          what ran: versions, hardware, command, seed, status
 config/           the configuration, from which the run can be rebuilt
 agent.json        the components of the agent, as a tree
+specs.json        of a run without an environment: what its data said about the world
 summaries/        scalars.jsonl and TensorBoard events
 checkpoints/      ckpt-N, newest last
 evaluations.jsonl one line per evaluation
@@ -75,6 +76,11 @@ class RunDirectory:
     def agent(self) -> Path:
         """The components of the agent, as a tree."""
         return self.path / "agent.json"
+
+    @property
+    def specs(self) -> Path:
+        """Of a run without an environment: what its data said about the world."""
+        return self.path / "specs.json"
 
     @property
     def summaries(self) -> Path:

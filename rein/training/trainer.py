@@ -13,9 +13,10 @@ from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.writers import create_summary_writer
-from rein.training.construction import algorithm_state, build_algorithm
+from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult
 from rein.training.keepsakes import is_confirmed, keep_code, profile_to
+from rein.training.offline import has_environment, plan_offline
 from rein.training.run_directory import RunDirectory
 from rein.training.run_evaluation import RunEvaluation
 from rein.training.schedule import Budget, Every
@@ -68,6 +69,8 @@ class Trainer:
     ) -> None:
         """Builds environment and algorithm, and restores the newest checkpoint if there is one.
 
+        A run that learns from data alone has no environment; see `rein.training.offline`.
+
         Args:
             config: settings of the run.
             directory: where the run leaves its files.
@@ -97,8 +100,18 @@ class Trainer:
     def _build(self) -> None:
         """Makes the environment, the algorithm, and the budget."""
         config = self.config
-        self.env: Environment | None = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
-        self.algorithm: RLAlgorithm = build_algorithm(config, self.env)
+        offline = plan_offline(config)
+        self.env: Environment | None = None
+        if offline is None or not offline.is_alone:
+            self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
+        specs = None if offline is None else offline.specs
+        self.specs = specs or WorldSpecs.of(self.env)
+        self.algorithm: RLAlgorithm = build_algorithm(config, self.env, specs=self.specs)
+        if offline is not None and offline.is_alone:
+            offline.teach(self.algorithm, config)
+        if config.evaluate and not has_environment():
+            logger.warning("this run has no environment, so its policy is not evaluated: name one to have that")
+            config.evaluate = False
         if config.summarize_output:
             summarize_outputs(self.algorithm)
         self.budget = Budget(config, self._num_envs)
@@ -110,6 +123,14 @@ class Trainer:
     def extend(self, num_env_steps: int) -> None:
         """Goes on to `num_env_steps` environment steps in all, whatever the settings said; schedules stretch to it."""
         self.config.num_iterations, self.config.num_env_steps = 0, num_env_steps
+        self.budget = Budget(self.config, self._num_envs)
+        self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
+        self._set_periods()
+
+    def extend_updates(self, num_updates: int) -> None:
+        """Goes on to `num_updates` updates in all, rounded up to whole iterations; schedules stretch to it."""
+        per_iteration = self.config.num_updates_per_train_iter
+        self.config.num_iterations, self.config.num_env_steps = -(-num_updates // per_iteration), 0
         self.budget = Budget(self.config, self._num_envs)
         self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
         self._set_periods()

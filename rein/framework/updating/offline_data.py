@@ -7,7 +7,8 @@ from rein.data_structures import BatchInfo, Experience
 from rein.framework.updating.gradients import Batch
 from rein.framework.updating.replay_training import ReplayTraining
 from rein.nest import Nest
-from rein.replay.files import load_offline_buffer
+from rein.replay.datasets import Specs
+from rein.replay.offline import load_offline_data
 from rein.runtime import summary
 from rein.specs import TensorSpec
 
@@ -55,17 +56,22 @@ class OfflineData:
         config = algorithm.require_config()
         if config.offline_buffer_dir is None:
             raise ValueError("offline_buffer_dir is not set: there is no offline data to load")
-        data_spec = algorithm.learning.stored_spec(algorithm.rollout.peek())
+        experience = algorithm.rollout.peek()
+        data_spec = algorithm.learning.stored_spec(experience)
         announced = nest.map_structure(lambda spec: TensorSpec(spec.shape, spec.dtype), untransformed_observation_spec)
         if data_spec.time_step.observation != announced:
             raise ValueError(
                 f"the environment gives observations {data_spec.time_step.observation}, offline data was announced with "
                 f"{announced}"
             )
-        buffer = load_offline_buffer(
-            data_spec,
+        algorithm.learning.note_rollout_info(experience.rollout_info)
+        specs = Specs(untransformed_observation_spec, algorithm.action_spec, algorithm.reward_spec)
+        buffer = load_offline_data(
             config.offline_buffer_dir,
+            specs,
+            data_spec,
             config.offline_buffer_length,
+            **algorithm.learning.buffer_options(),
             prioritized_sampling=config.priority_replay,
         )
         return cls(buffer, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
@@ -99,7 +105,7 @@ class OfflineData:
             pre_train = is_alone or not self.online_training_has_started
             if learning.transformer is not None:
                 learning.transformer.set_data_source("pretrain" if pre_train else "replay")
-            batches = [Batch(self._sample(learning), is_offline=True, pre_train=pre_train)]
+            batches = [Batch(self.sample(learning), is_offline=True, pre_train=pre_train)]
             is_turn = not pre_train and self.num_updates % self._online_every == 0
             if is_turn and learning.has_enough():
                 batches.append(Batch(learning.sample(learning.buffer)))
@@ -109,6 +115,7 @@ class OfflineData:
                 summary.increment_global_counter()
         return trained
 
-    def _sample(self, learning: ReplayTraining) -> Experience:
+    def sample(self, learning: ReplayTraining) -> Experience:
         """A minibatch with what all offline data has: the time steps, the actions, and the actions as rollout info."""
-        return learning.sample(self.source, learning.learner.offline_rollout_info)
+        known = learning.rollout_info_spec
+        return learning.sample(self.source, lambda data: learning.learner.offline_rollout_info(data, known))

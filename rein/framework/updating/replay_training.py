@@ -137,14 +137,20 @@ class ReplayTraining:
             num_environments=self._plan.num_envs,
             max_length=self._plan.max_length,
             prioritized_sampling=self._plan.prioritized,
-            num_earliest_frames_ignored=self.num_earliest_frames_ignored,
-            keep_episodic_info=getattr(self.transformer, "needs_episodic_info", False),
+            **self.buffer_options(),
             name=f"{self.learner.name}_replay_buffer",
         )
         if self._saved_buffer is not None:
             self.buffer.load_state_dict(self._saved_buffer)
             self._saved_buffer = None
         return self.buffer
+
+    def buffer_options(self) -> dict[str, Any]:
+        """What a transformer needs of a buffer that it looks around in, as arguments of `ReplayBuffer`."""
+        return {
+            "num_earliest_frames_ignored": self.num_earliest_frames_ignored,
+            "keep_episodic_info": getattr(self.transformer, "needs_episodic_info", False),
+        }
 
     @property
     def num_earliest_frames_ignored(self) -> int:

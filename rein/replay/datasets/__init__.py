@@ -6,7 +6,7 @@ never runs code from it.
 """
 
 from rein.replay.datasets.buffers import DataSetBuffer, make_offline_buffer
-from rein.replay.datasets.manifest import DataSetError
+from rein.replay.datasets.manifest import DataSetError, Specs
 from rein.replay.datasets.reader import DataSet, is_data_set
 from rein.replay.datasets.writer import DataSetWriter, join_data_sets
 
@@ -15,6 +15,7 @@ __all__ = [
     "DataSetBuffer",
     "DataSetError",
     "DataSetWriter",
+    "Specs",
     "is_data_set",
     "join_data_sets",
     "make_offline_buffer",

@@ -1,7 +1,5 @@
 """Episodes out of saved replay buffers, whichever algorithm filled them."""
 
-import ast
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,11 +11,8 @@ from rein.data_structures import Experience, TimeStep
 from rein.nest import Nest
 from rein.replay.datasets.episodes import cut_episodes, following_actions
 from rein.replay.datasets.manifest import DataSetError, Specs
-from rein.replay.storage import lay_out
+from rein.replay.storage import stored_fields
 from rein.specs import TensorSpec
-
-_LAYOUT = re.compile(r"\d+ environments x \d+ steps of (.*)", re.DOTALL)
-_FIELD = re.compile(r"(.*): (\([\d, ]*\)) torch\.(\w+)")
 
 
 def episodes_of_replay(state: Mapping[str, Any], specs: Specs) -> Iterator[Experience]:
@@ -31,9 +26,9 @@ def episodes_of_replay(state: Mapping[str, Any], specs: Specs) -> Iterator[Exper
         specs: what the environment gives and takes.
 
     Raises:
-        DataSetError: the buffer holds something else.
+        ValueError: the buffer holds something else.
     """
-    fields = _stored_fields(state)
+    fields = stored_fields(state)
     sizes = [int(size) for size in state["current_size"]]
     begin = 0
     for size in sizes:
@@ -41,25 +36,6 @@ def episodes_of_replay(state: Mapping[str, Any], specs: Specs) -> Iterator[Exper
         begin += size
         if size > 1:
             yield from cut_episodes(_steps(fields, rows, specs))
-
-
-def _stored_fields(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """All fields [total, ...] of the rows in the state of a buffer."""
-    layout = _LAYOUT.fullmatch(str(state.get("layout")))
-    if layout is None:
-        raise DataSetError("this is not the state of a replay buffer: it has no layout")
-    named = []
-    for text in layout[1].split("; "):
-        match = _FIELD.fullmatch(text)
-        dtype = getattr(torch, match[3], None) if match is not None else None
-        if match is None or not isinstance(dtype, torch.dtype):
-            raise DataSetError(f"the replay buffer has a field {text!r:.100}, which cannot be read")
-        named.append((match[1], TensorSpec(ast.literal_eval(match[2]), dtype)))
-    found = {}
-    for field in lay_out(named)[0]:
-        rows = state[f"rows_{field.group}"][:, field.offset : field.offset + field.size].contiguous()
-        found[field.path] = rows.reshape(-1).view(field.dtype).reshape(len(rows), *field.shape)
-    return found
 
 
 def _steps(fields: dict[str, Tensor], rows: slice, specs: Specs) -> Experience:
