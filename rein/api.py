@@ -252,6 +252,11 @@ class AgentHandle:
         return self._policy.algorithm
 
     @property
+    def policy(self) -> Policy:
+        """What acts, with the configuration that its environments are made by; for `rein.training`."""
+        return self._policy
+
+    @property
     def directory(self) -> Path:
         """Where the records of this agent are: summaries, evaluations, checkpoints."""
         return self._directory.path

@@ -2,12 +2,14 @@
 
   show FILE             episodes, lengths, returns, specs, sources and checksums; all of it is read and checked
   join FILE FILE ...    one file with the episodes of all, at --out
+  make NAME             what an entry of the zoo learns from, trained and recorded anew, at --out
   from-minari ID        a Minari dataset on this machine as a file, at --out
   to-minari FILE ID     a file as a Minari dataset
 
 Example:
   rein data show expert.data
   rein data join random.data half_trained.data expert.data --out mixed.data
+  rein data make bc_pendulum --out expert.data
   rein data from-minari mujoco/hopper/expert-v0 --out hopper.data
   rein data to-minari expert.data pendulum/expert-v0
 """
@@ -17,14 +19,15 @@ from typing import Any
 
 from rein.cli.command import BadInputError, Outcome, Session
 
-_COUNTS = {"show": (1, 1), "join": (1, None), "from-minari": (1, 1), "to-minari": (2, 2)}
+_COUNTS = {"show": (1, 1), "join": (1, None), "make": (1, 1), "from-minari": (1, 1), "to-minari": (2, 2)}
+_WRITING = ("join", "make", "from-minari")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("action", choices=_COUNTS, help="what to do")
     parser.add_argument("names", nargs="*", metavar="FILE | ID", help="data sets, and the id of a Minari dataset")
-    parser.add_argument("--out", metavar="FILE", help="the file to write, for join and from-minari")
+    parser.add_argument("--out", metavar="FILE", help="the file to write, for join, make and from-minari")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     parser.add_argument(
         "--directory", metavar="DIR", help="where Minari datasets are (default: where Minari keeps them)"
@@ -37,13 +40,13 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     if len(arguments.names) < low or (high is not None and len(arguments.names) > high):
         wanted = f"{low}" if high == low else f"at least {low}"
         raise BadInputError(f"rein data {arguments.action} takes {wanted} name(s), not {len(arguments.names)}")
-    if (arguments.out is None) is (arguments.action in ("join", "from-minari")):
+    if (arguments.out is None) is (arguments.action in _WRITING):
         what = "needs" if arguments.out is None else "does not take"
         raise BadInputError(f"rein data {arguments.action} {what} --out FILE")
-    return _ACTIONS[arguments.action](arguments)
+    return _ACTIONS[arguments.action](arguments, session)
 
 
-def _show(arguments: argparse.Namespace) -> Outcome:
+def _show(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.replay.datasets import DataSet
 
     data_set = DataSet.open(arguments.names[0])
@@ -51,13 +54,29 @@ def _show(arguments: argparse.Namespace) -> Outcome:
     return _describe(data_set)
 
 
-def _join(arguments: argparse.Namespace) -> Outcome:
+def _join(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.replay.datasets import DataSet, join_data_sets
 
     return _describe(DataSet.open(join_data_sets(arguments.names, arguments.out, arguments.overwrite)))
 
 
-def _from_minari(arguments: argparse.Namespace) -> Outcome:
+def _make(arguments: argparse.Namespace, session: Session) -> Outcome:
+    import shutil
+    from pathlib import Path
+
+    from rein.replay.datasets import DataSet
+    from rein.zoo import find_task
+    from rein.zoo.recordings import make_recordings
+
+    if Path(arguments.out).exists() and not arguments.overwrite:
+        raise BadInputError(f"{arguments.out} exists: give another name, or --overwrite")
+    entry = find_task(arguments.names[0])
+    path = make_recordings(entry, Path("runs/recordings"), lambda text: print(text, file=session.stream, flush=True))
+    shutil.copyfile(path, arguments.out)
+    return _describe(DataSet.open(arguments.out))
+
+
+def _from_minari(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.replay.datasets import DataSet
     from rein.replay.minari import minari_to_data_set
 
@@ -65,7 +84,7 @@ def _from_minari(arguments: argparse.Namespace) -> Outcome:
     return _describe(DataSet.open(path))
 
 
-def _to_minari(arguments: argparse.Namespace) -> Outcome:
+def _to_minari(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.replay.datasets import DataSet
     from rein.replay.minari import data_set_to_minari
 
@@ -100,4 +119,4 @@ def _short(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-_ACTIONS = {"show": _show, "join": _join, "from-minari": _from_minari, "to-minari": _to_minari}
+_ACTIONS = {"show": _show, "join": _join, "make": _make, "from-minari": _from_minari, "to-minari": _to_minari}

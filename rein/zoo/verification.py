@@ -5,9 +5,7 @@ seeds are kept, unfinished ones resume from their checkpoints.
 """
 
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from rein.replay.datasets import DataSet
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
 from rein.training.statistics_of_runs import read_curve
 from rein.zoo import ZooEntry, tasks
 from rein.zoo.bars import is_met
+from rein.zoo.processes import command_line, one_thread
+from rein.zoo.recordings import make_recordings, recordings_of
 from rein.zoo.records import interquartile_mean, settings_facts, stratified_interval
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
@@ -52,6 +53,7 @@ def verify(
     """
     deadline = time.monotonic() + budget_seconds
     settings = trained_settings(entry.path)
+    data = make_recordings(entry, work / "recordings", say) if recordings_of(entry) else None
     work = work / entry.name / settings.hash
     waiting = list(seeds)
     running: dict[int, subprocess.Popen[bytes]] = {}
@@ -59,7 +61,7 @@ def verify(
         while waiting or running:
             while waiting and len(running) < jobs:
                 seed = waiting.pop(0)
-                process = _train(entry, seed, work)
+                process = _train(entry, seed, work, data)
                 if process is not None:
                     running[seed] = process
                     say(f"{entry.name}: training seed {seed}")
@@ -81,10 +83,11 @@ def verify(
     finally:
         _stop(running)
     results = [_result(work, seed, episodes) for seed in seeds]
-    return _record(entry, settings, results, episodes)
+    record = _record(entry, settings, results, episodes)
+    return record if data is None else {**record, "recordings": DataSet.open(data).describe()["sources"]}
 
 
-def _train(entry: ZooEntry, seed: int, work: Path) -> "subprocess.Popen[bytes] | None":
+def _train(entry: ZooEntry, seed: int, work: Path, data: Path | None) -> "subprocess.Popen[bytes] | None":
     """Starts or resumes a run; None if it is finished."""
     path = _path(work, seed)
     if (path / "run.json").exists():
@@ -94,16 +97,17 @@ def _train(entry: ZooEntry, seed: int, work: Path) -> "subprocess.Popen[bytes] |
     else:
         target = entry.name if tasks().get(entry.name) == entry else str(entry.path)
         command = ["train", target, "--seed", str(seed), "--dir", str(path)]
+        command += [] if data is None else ["--data", str(data)]
     path.parent.mkdir(parents=True, exist_ok=True)
     with _log(work, seed).open("ab") as log:
-        return subprocess.Popen(_rein(*command, "--threads", "1"), stdout=log, stderr=log, env=_environment())
+        return subprocess.Popen(command_line(*command, "--threads", "1"), stdout=log, stderr=log, env=one_thread())
 
 
 def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
     """Score and curve of a finished run."""
     path = _path(work, seed)
-    command = _rein("evaluate", str(path), "--episodes", str(episodes), "--json")
-    output = subprocess.run(command, capture_output=True, check=True, env=_environment()).stdout
+    command = command_line("evaluate", str(path), "--episodes", str(episodes), "--json")
+    output = subprocess.run(command, capture_output=True, check=True, env=one_thread()).stdout
     evaluation = json.loads(output)
     directory = RunDirectory.open(path)
     record = directory.record()
@@ -178,12 +182,3 @@ def _path(work: Path, seed: int) -> Path:
 
 def _log(work: Path, seed: int) -> Path:
     return work / f"seed-{seed}.log"
-
-
-def _rein(*words: str) -> list[str]:
-    return [sys.executable, "-m", "rein.cli", *words]
-
-
-def _environment() -> dict[str, str]:
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    return {**os.environ, **threads}

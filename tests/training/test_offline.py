@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 import rein
 from rein.api import AgentHandle
 from rein.cli import main
+from rein.cli.entry import make_parser
 from rein.data_structures import StepType
 from rein.replay.datasets import DataSet, DataSetError
 from rein.training.recording import Manner, record_episodes, record_replay
@@ -35,14 +38,14 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> AgentHandle:
 @pytest.fixture(scope="module")
 def data(agent: AgentHandle, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "random.data"
-    return record_episodes(agent._policy, path, 30, Manner("random")).path
+    return record_episodes(agent.policy, path, 30, Manner("random")).path
 
 
 @pytest.fixture(scope="module")
 def discrete_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = rein.make("ppo", env="rein/Chain-v0", seed=0, evaluate=False, num_parallel_environments=1)
     path = tmp_path_factory.mktemp("data") / "discrete.data"
-    return record_episodes(made._policy, path, 10, Manner("random")).path
+    return record_episodes(made.policy, path, 10, Manner("random")).path
 
 
 # Recording.
@@ -73,7 +76,7 @@ def test_the_same_seed_records_the_same_data_and_disturbs_nothing(agent: AgentHa
         ("d", 1, "noise=0.5"),
     ):
         torch.manual_seed(3)
-        files[name] = record_episodes(agent._policy, tmp_path / name, 3, Manner.parse(how), seed).path
+        files[name] = record_episodes(agent.policy, tmp_path / name, 3, Manner.parse(how), seed).path
         assert torch.equal(torch.rand(1), expected)
     sums = {name: DataSet.open(path).manifest.checksums["action"] for name, path in files.items()}
     assert sums["a"] == sums["b"]
@@ -82,7 +85,7 @@ def test_the_same_seed_records_the_same_data_and_disturbs_nothing(agent: AgentHa
 
 def test_manners_differ_as_they_say(agent: AgentHandle, tmp_path: Path) -> None:
     def actions(how: str) -> np.ndarray:
-        path = record_episodes(agent._policy, tmp_path / f"{how}.data", 5, Manner.parse(how)).path
+        path = record_episodes(agent.policy, tmp_path / f"{how}.data", 5, Manner.parse(how)).path
         data_set = DataSet.open(path)
         taken = data_set.columns["action"][1:][data_set.columns["step_type"] != StepType.LAST]
         return taken[:, 0]
@@ -103,7 +106,7 @@ def test_manners_differ_as_they_say(agent: AgentHandle, tmp_path: Path) -> None:
 def test_a_replay_buffer_becomes_a_data_set(agent: AgentHandle, tmp_path: Path) -> None:
     saved = agent.save(tmp_path / "saved")
     loaded = rein.load(saved)
-    recorded = record_replay(loaded._policy, RunDirectory.open(saved), tmp_path / "replay.data")
+    recorded = record_replay(loaded.policy, RunDirectory.open(saved), tmp_path / "replay.data")
     data_set = DataSet.open(recorded.path)
     data_set.verify()
     assert 30 <= recorded.transitions <= 40
@@ -139,7 +142,7 @@ def test_an_agent_learns_from_a_file_alone(name: str, data: Path, tmp_path: Path
 
 def test_cloning_finds_the_action_that_the_data_shows(agent: AgentHandle, tmp_path: Path) -> None:
     """In this world the best action is the observation; the data holds it with noise."""
-    path = record_episodes(agent._policy, tmp_path / "x.data", 20, Manner("random")).path
+    path = record_episodes(agent.policy, tmp_path / "x.data", 20, Manner("random")).path
     cloned = rein.make("bc", data=path, env=WORLD, seed=0, **{**SMALL, "hidden_layers": (16,)}, learning_rate=1e-2)
     cloned.train(updates=50, progress=False)
     assert math.isfinite(cloned.evaluate(5).mean)
@@ -166,7 +169,7 @@ def test_equal_seeds_and_resumed_runs_give_equal_parameters(name: str, data: Pat
 
 
 def test_several_files_are_learnt_from_together(data: Path, agent: AgentHandle, tmp_path: Path) -> None:
-    other = record_episodes(agent._policy, tmp_path / "other.data", 5, Manner("deterministic")).path
+    other = record_episodes(agent.policy, tmp_path / "other.data", 5, Manner("deterministic")).path
     mixed = rein.make("iql", data=[data, other], seed=0, **SMALL)
     assert mixed.algorithm.offline_data is not None
     source = mixed.algorithm.offline_data.source
@@ -331,3 +334,27 @@ def test_a_damaged_file_is_not_joined(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataSetError, match="cut short"):
         join_data_sets([data, tmp_path / "bad.data"], tmp_path / "joined.data")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.data"]
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "offline.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.chdir(tmp_path)
+    train, make = AgentHandle.train, rein.make
+    monkeypatch.setattr(
+        AgentHandle,
+        "train",
+        lambda self, steps=None, updates=None: train(self, 64, False) if updates is None else train(self, updates=4),
+    )
+    short = {
+        "ppo": {"unroll_length": 8, "mini_batch_size": 32, "num_evals": 1},
+        "bc": {"num_updates_per_train_iter": 2},
+    }
+    monkeypatch.setattr(rein, "make", lambda name, **options: make(name, **short[name], **options))
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "offline.md", "exec"), names)
+    for line in re.findall(r"^\$ rein (.*)$", page, re.MULTILINE):
+        name, *words = shlex.split(line)
+        make_parser(name).parse_intermixed_args(words)
