@@ -102,13 +102,14 @@ class Trainer:
         config = self.config
         offline = plan_offline(config)
         self.env: Environment | None = None
-        if offline is None or not offline.is_alone:
-            self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
-        specs = None if offline is None else offline.specs
-        self.specs = specs or WorldSpecs.of(self.env)
-        self.algorithm: RLAlgorithm = build_algorithm(config, self.env, specs=self.specs)
-        if offline is not None and offline.is_alone:
+        if offline is not None and offline.specs is not None:
+            self.specs = offline.specs
+            self.algorithm: RLAlgorithm = build_algorithm(config, None, specs=self.specs)
             offline.teach(self.algorithm, config)
+        else:
+            self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
+            self.specs = WorldSpecs.of(self.env)
+            self.algorithm = build_algorithm(config, self.env)
         if config.evaluate and not has_environment():
             logger.warning("this run has no environment, so its policy is not evaluated: name one to have that")
             config.evaluate = False
