@@ -6,7 +6,7 @@ Names are loaded when first used, so that `import rein` is quick and pulls in no
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rein.version import __version__
+from rein.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from rein import config, nest, runtime

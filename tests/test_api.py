@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 
 from rein import api
 from rein.cli import main
@@ -256,3 +257,25 @@ def test_parts_make_an_agent_that_is_saved_with_them(tmp_path: Path) -> None:
 def test_wrong_parts_are_refused_before_training(algorithm: str, parts: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         api.make(algorithm, env="CartPole-v1", parts=parts)
+
+
+def test_predicted_actions_are_ready_for_the_world_and_nothing_is_learnt_from_asking() -> None:
+    """Actions are clipped to the bounds, and what normalizes observations stays as training left it."""
+    from rein.networks import NormalProjectionNetwork
+    from rein.transforms import ObservationNormalizer
+
+    settings = {
+        "TrainerConfig.data_transformer_ctor": ObservationNormalizer,
+        "ActorDistributionNetwork.continuous_projection_net_ctor": NormalProjectionNetwork,
+    }
+    with api.make("ppo", env="Pendulum-v1", **{**SMALL, "settings": settings}) as agent:
+        algorithm = agent.algorithm
+        with torch.no_grad():
+            for parameter in algorithm.parameters():
+                parameter.add_(1.0)
+        before = {name: value.clone() for name, value in algorithm.data_transformer.state_dict().items()}
+        actions = agent.predict(np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32))
+        assert np.abs(actions).max() <= 2.0
+        after = algorithm.data_transformer.state_dict()
+        assert all(torch.equal(value, after[name]) for name, value in before.items())
+        assert algorithm.training

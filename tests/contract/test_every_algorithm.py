@@ -3,8 +3,10 @@
 To add an algorithm, add a `Case` to the file of its package in `cases/`; the first test tells which are missing.
 """
 
+import copy
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from inspect import signature
 from pathlib import Path
@@ -16,7 +18,7 @@ from rein import nest
 from rein.data_structures import AlgStep, TimeStep
 from rein.distributions import Distribution
 from rein.envs import Environment
-from rein.framework import RLAlgorithm
+from rein.framework import Batch, Gradients, ReplayTraining, RLAlgorithm
 from rein.networks.state import zero_state
 from rein.runtime import Run, summary
 from rein.runtime.checkpoint import Checkpointer
@@ -101,6 +103,33 @@ def test_every_parameter_is_a_target_or_has_one_optimizer(case: Case) -> None:
             assert name in reported, f"{name} has no optimizer and is not reported"
     for entry in json.loads(algorithm.get_optimizer_info()):
         assert entry["optimizer"] != "None", f"no optimizer handles {entry['parameters']}"
+
+
+def test_an_update_is_gradients_that_change_nothing_and_then_their_application(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every update of a run goes through both, and the first half leaves the algorithm as it was."""
+    algorithm = case.build()
+    calls: list[str] = []
+    compute, apply = ReplayTraining.compute_gradients, ReplayTraining.apply_gradients
+
+    def watched_compute(self: ReplayTraining, batches: Sequence[Batch]) -> Gradients:
+        before = copy.deepcopy(dict(self.learner.state_dict()))
+        gradients = compute(self, batches)
+        changed = differences(before, dict(self.learner.state_dict()))
+        assert not changed, f"computing gradients changed {changed}"
+        calls.append("compute")
+        return gradients
+
+    def watched_apply(self: ReplayTraining, gradients: Gradients) -> None:
+        calls.append("apply")
+        apply(self, gradients)
+
+    monkeypatch.setattr(ReplayTraining, "compute_gradients", watched_compute)
+    monkeypatch.setattr(ReplayTraining, "apply_gradients", watched_apply)
+    train(algorithm, 4)
+    assert calls == ["compute", "apply"] * (len(calls) // 2)
+    assert calls or algorithm.on_policy
 
 
 def test_every_optimized_parameter_learns(case: Case) -> None:

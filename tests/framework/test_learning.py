@@ -161,6 +161,13 @@ def test_the_whole_buffer_is_cut_into_sequences_that_leave_out_the_newest_step()
     assert sorted(column.tolist() for column in alg.losses[1]["t"].T) == [[3, 4], [5, 6]]
 
 
+def test_a_rollout_may_be_collected_before_the_first_iteration() -> None:
+    settings = dict(whole_replay_buffer_training=False, clear_replay_buffer=False, mini_batch_size=2)
+    alg = make(OffPolicyRecorder, unroll_length=3, mini_batch_length=2, **settings)
+    assert alg.unroll(3) is not None
+    assert alg.replay_buffer.total_size == 3
+
+
 def test_replay_waits_until_there_is_a_sequence_to_sample() -> None:
     settings = dict(whole_replay_buffer_training=False, clear_replay_buffer=False, replay_buffer_length=20)
     alg = make(OffPolicyRecorder, length=50, unroll_length=1, mini_batch_length=3, mini_batch_size=2, **settings)

@@ -102,3 +102,25 @@ def test_parameter_names() -> None:
     root = Root()
     assert root.get_param_name(root.child.bias) == "child.bias"
     assert root.get_param_name(nn.Parameter(torch.zeros(1))) is None
+
+
+class Several(Algorithm):
+    """Parts in a list, in a dict, and in a list that has an optimizer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(optimizer=Adam(lr=0.1, name="root"), name="Several")
+        self.listed = nn.ModuleList([Leaf(SGD(lr=0.1, name="first")), Leaf(), nn.Linear(1, 1)])
+        self.named = nn.ModuleDict({"part": Leaf(SGD(lr=0.1, name="second"))})
+        self.claimed = nn.ModuleList([Leaf(SGD(lr=0.1, name="never"))])
+        self.add_optimizer(SGD(lr=0.1, name="claimed"), [self.claimed])
+
+
+def test_algorithms_in_lists_and_dicts_are_trained_by_their_own_optimizers() -> None:
+    found = names_of(Several())
+    assert found["first"] == {"listed.0.net.weight", "listed.0.net.bias", "listed.0.bias"}
+    assert found["second"] == {"named.part.net.weight", "named.part.net.bias", "named.part.bias"}
+    assert found["root"] == {
+        *("listed.1.net.weight", "listed.1.net.bias", "listed.1.bias"),
+        *("listed.2.weight", "listed.2.bias"),
+    }
+    assert found["claimed"] == {"claimed.0.net.weight", "claimed.0.net.bias", "claimed.0.bias"}
