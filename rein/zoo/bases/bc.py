@@ -23,9 +23,8 @@ hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 config(
     "NormalProjectionNetwork",
     squash_mean=True,
-    state_dependent_std=True,
+    state_dependent_std=False,
     std_transform=partial(clipped_exp, value_min=-5.0, value_max=2.0),
-    std_bias_initializer_value=-1.0,
 )
 config(
     "BcAlgorithm",
