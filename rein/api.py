@@ -35,7 +35,7 @@ from rein.training.console import open_display
 from rein.training.ensemble_data import ensemble_settings, ensemble_supply
 from rein.training.ensemble_handle import EnsembleHandle
 from rein.training.evaluation import EvaluationResult
-from rein.training.launch import configure, extend_run, extend_updates, resume_run, start_run, start_supervised
+from rein.training.launch import configure, extend, resume_run, start_run, start_supervised
 from rein.training.offline import NO_ENVIRONMENT
 from rein.training.player import record_video
 from rein.training.policy import Policy, load_policy
@@ -287,7 +287,8 @@ class AgentHandle:
                 raise ValueError(f"{name} is {number}: give at least 1")
         trainer = self._require_trainer()
         with use_configs(self._policy.configs), self._random_numbers:
-            _extend(trainer, num_env_steps, updates)
+            steps = None if num_env_steps is None else trainer.run.env_steps + num_env_steps
+            extend(trainer, steps, None if updates is None else trainer.num_updates + updates)
             shown = _is_interactive() if progress is None else progress
             with open_display(trainer) if shown else nullcontext():
                 result = trainer.train()
@@ -420,23 +421,6 @@ class RandomNumbers:
     ) -> None:
         self._inside = get_rng_state()
         set_rng_state(self._outside)
-
-
-def _extend(trainer: Trainer, num_env_steps: int | None, updates: int | None) -> None:
-    """Gives a run so much more to do."""
-    is_alone = trainer.env is None
-    if updates is not None:
-        if not trainer.algorithm.has_offline:
-            raise ValueError("this agent has no data to learn from: train it for num_env_steps")
-        done = trainer.run.iterations * trainer.config.num_updates_per_train_iter
-        extend_updates(trainer, done + updates)
-    elif is_alone:
-        raise ValueError(
-            "this agent learns from data alone and takes no environment steps: train it for updates=10_000"
-        )
-    else:
-        assert num_env_steps is not None
-        extend_run(trainer, trainer.run.env_steps + num_env_steps)
 
 
 def _absolute(data: DataSource) -> list[str]:

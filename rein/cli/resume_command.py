@@ -1,6 +1,7 @@
 """Goes on with a run exactly where its newest checkpoint was saved.
 
-A run that has finished can be trained longer with --env-steps, one on labelled data with --epochs.
+A run that has finished can be trained longer with --env-steps, one that learns from a data set alone with --updates, one on
+labelled data with --epochs.
 
 Example:
   rein resume runs/ppo_cartpole-0-1
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("run", metavar="RUN", help="directory of the run")
     parser.add_argument("--env-steps", type=int, metavar="N", help="train to so many environment steps in all")
+    parser.add_argument("--updates", type=int, metavar="N", help="train to so many updates from a data set in all")
     parser.add_argument("--epochs", type=int, metavar="N", help="train to so many passes over labelled data in all")
     add_machine_arguments(parser)
 
@@ -24,14 +26,15 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Resumes."""
     from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs
-    from rein.training.launch import extend_run, resume_run
+    from rein.training.launch import extend, resume_run
     from rein.training.run_directory import RunDirectory, RunDirectoryError
     from rein.training.supervised import resume_supervised_run
 
     directory = RunDirectory.open(arguments.run)
     record = directory.record()
     is_supervised = record.get("ml_type") == "sl"
-    longer, option = (arguments.epochs, "--epochs") if is_supervised else (arguments.env_steps, "--env-steps")
+    longer = arguments.epochs if is_supervised else arguments.env_steps or arguments.updates
+    option = "--epochs" if is_supervised else "--env-steps, or --updates if it learns from a data set,"
     if record.get("status") == "finished" and longer is None:
         raise RunDirectoryError(f"{directory.path} has finished: give {option} to train it longer")
     if arguments.device is None:
@@ -44,11 +47,14 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
             return supervised_outcome(learner, train_to_end(learner, session))
         trainer = resume_run(directory)
         try:
-            if arguments.env_steps is not None:
-                extend_run(trainer, arguments.env_steps)
+            if arguments.env_steps is not None or arguments.updates is not None:
+                extend(trainer, arguments.env_steps, arguments.updates)
         except ValueError:
             trainer.close()
             directory.update(status=record.get("status", "stopped"))
             raise
-        print(f"resuming at {trainer.run.env_steps:,} environment steps", file=session.stream, flush=True)
+        done = f"{trainer.run.env_steps:,} environment steps"
+        if trainer.env is None:
+            done = f"{trainer.num_updates:,} updates"
+        print(f"resuming at {done}", file=session.stream, flush=True)
         return training_outcome(trainer, train_to_end(trainer, session))

@@ -62,7 +62,7 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
     }
     done = f"{progress.env_steps:,} environment steps"
     if trainer.algorithm.has_offline and trainer.env is None:
-        data["updates"] = progress.iterations * trainer.config.num_updates_per_train_iter
+        data["updates"] = trainer.num_updates
         done = f"{data['updates']:,} updates from data"
     lines = [f"{done} in {progress.seconds:.1f} s"]
     if result.evaluation is not None:

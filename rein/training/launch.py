@@ -133,17 +133,37 @@ def extend_run(trainer: Trainer, num_env_steps: int) -> None:
 
 
 def extend_updates(trainer: Trainer, num_updates: int) -> None:
-    """Gives a run that learns from data a larger budget, also when it is resumed again.
+    """Gives a run that learns from a data set a larger budget, also when it is resumed again.
 
     Args:
         trainer: of the run.
         num_updates: gradient updates in all.
     """
-    done = trainer.run.iterations * trainer.config.num_updates_per_train_iter
-    if num_updates <= done:
-        raise ValueError(f"the run has already made {done} updates: ask for more than that")
+    if not trainer.algorithm.has_offline:
+        raise ValueError("the run has no data set to learn from: train it for environment steps")
+    if num_updates <= trainer.num_updates:
+        raise ValueError(f"the run has already made {trainer.num_updates} updates: ask for more than that")
     trainer.directory.update(extended_to_updates=num_updates)
     trainer.extend_updates(num_updates)
+
+
+def extend(trainer: Trainer, num_env_steps: int | None, num_updates: int | None) -> None:
+    """Gives a run a larger budget, in environment steps or in updates.
+
+    Args:
+        trainer: of the run.
+        num_env_steps: environment steps in all, or None.
+        num_updates: gradient updates in all, or None.
+    """
+    if (num_env_steps is None) is (num_updates is None):
+        raise ValueError("give environment steps or updates, one of them")
+    if num_updates is not None:
+        extend_updates(trainer, num_updates)
+    elif trainer.env is None:
+        raise ValueError("the run learns from a data set alone and takes no environment steps: give updates")
+    else:
+        assert num_env_steps is not None
+        extend_run(trainer, num_env_steps)
 
 
 def settle_seed() -> int:

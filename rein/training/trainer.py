@@ -121,6 +121,11 @@ class Trainer:
     def _num_envs(self) -> int:
         return 0 if self.env is None else self.env.batch_size
 
+    @property
+    def num_updates(self) -> int:
+        """Updates that were made, in a run that makes equally many in every iteration."""
+        return self.run.iterations * self.config.num_updates_per_train_iter
+
     def extend(self, num_env_steps: int) -> None:
         """Goes on to `num_env_steps` environment steps in all, whatever the settings said; schedules stretch to it."""
         self.config.num_iterations, self.config.num_env_steps = 0, num_env_steps

@@ -258,7 +258,7 @@ def test_words_that_do_not_fit_the_agent_are_refused(data: Path) -> None:
     with pytest.raises(ValueError, match='learns from data: add data="FILE"'):
         rein.make("iql", env=WORLD)
     agent = rein.make("bc", data=data, **SMALL)
-    with pytest.raises(ValueError, match="train it for updates"):
+    with pytest.raises(ValueError, match="takes no environment steps: give updates"):
         agent.train(100)
     with pytest.raises(ValueError, match="give num_env_steps, or updates"):
         agent.train()
@@ -311,6 +311,10 @@ def test_from_a_run_to_a_policy_on_the_command_line(
     small = ["hidden_layers=(8,)", "TrainerConfig.num_iterations=2", "TrainerConfig.num_updates_per_train_iter=2"]
     trained = say("train", "--algorithm", "iql", "--data", "c.data", "--data", "a.data", *small)
     assert trained["updates"] == 4
+    longer = say("resume", trained["directory"], "--updates", "8")
+    assert longer["updates"] == 8
+    assert "takes no environment steps" in refused(capsys, "resume", trained["directory"], "--env-steps", "8")
+    assert "already made 8 updates" in refused(capsys, "resume", trained["directory"], "--updates", "8")
     assert trained["evaluation"] is None
     assert "--env ID" in refused(capsys, "evaluate", trained["directory"], "--episodes", "1")
     assert say("evaluate", trained["directory"], "--episodes", "2", "--env", WORLD)["episodes"] == 2
