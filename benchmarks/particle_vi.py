@@ -173,17 +173,17 @@ def relative(found: Tensor, truth: Tensor) -> float:
 
 
 def functional(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """An ensemble of 32 linear networks."""
+    """An ensemble of 100 linear networks."""
     inputs, targets, mean, covariance = regression(seed)
     name, _, space = method.partition(" ")
-    rate, passes = options.rate or 1e-2, (options.updates or 5000) // 5
+    rate, passes = options.rate or 2e-2, (options.updates or 2500) // 5
     optimizer = Adam(lr=rate)
     algorithm = FuncParVIAlgorithm(
         input_tensor_spec=TensorSpec((3,)),
         output_dim=1,
         last_use_bias=False,
         loss_type="regression",
-        num_particles=32,
+        num_particles=options.batch or 100,
         par_vi=name,
         function_vi=space == "outputs",
         function_bs=10,
