@@ -1,8 +1,8 @@
 """Parts of agents by name, so that an agent can be composed without code: `--with rnd --with entropy_target=0.5`.
 
 A part is a function that returns arguments of `Agent`. Its parameters are what a user can set, the first one by
-`NAME=VALUE`. Those of Rein are in `built_in_parts` and `representation_parts`; installed packages bring more by entry
-points, see `rein.config.installed`. Nothing is imported before its name is asked for.
+`NAME=VALUE`. Those of Rein are in `built_in_parts`, `representation_parts` and `uncertainty_parts`; installed packages
+bring more by entry points, see `rein.config.installed`. Nothing is imported before its name is asked for.
 """
 
 import inspect
@@ -23,6 +23,7 @@ _BUILT_IN = {
     "diayn": ("goals, intrinsic_reward", "Skills that can be told apart by where they lead (DIAYN)."),
     "discrete_vae": ("representation", "The code of a variational auto-encoder with categorical variables."),
     "encoding": ("representation", "A network between the observation and everything else."),
+    "ensemble_uncertainty": ("intrinsic_reward", "Rewards observations about which an ensemble of networks disagrees."),
     "entropy_target": ("entropy_target", "Keeps the entropy of the policy near a target, in stages."),
     "goal_generator": ("goals", "One of several goals, drawn for each episode, that the policy observes."),
     "icm": ("intrinsic_reward", "Rewards consequences of actions that cannot be predicted yet (ICM)."),
@@ -36,7 +37,10 @@ _BUILT_IN = {
     "vq_vae": ("representation", "The nearest vectors of a codebook to an encoding of the observation (VQ-VAE)."),
 }
 _HOME = "rein.agents.built_in_parts"
-_OTHER_HOMES = dict.fromkeys(("discrete_vae", "monet", "vae", "vq_vae"), "rein.agents.representation_parts")
+_OTHER_HOMES = {
+    **dict.fromkeys(("discrete_vae", "monet", "vae", "vq_vae"), "rein.agents.representation_parts"),
+    "ensemble_uncertainty": "rein.agents.uncertainty_parts",
+}
 
 
 class PartListing(NamedTuple):

@@ -36,6 +36,7 @@ SMALL = {
 }
 PARTS = {
     "rnd": "rnd",
+    "ensemble_uncertainty": "ensemble_uncertainty(num_networks=3, hidden_layers=(8,))",
     "icm": "icm(hidden_layers=(8,), feature_size=4)",
     "diayn": "diayn(num_skills=3, hidden_layers=(8,))",
     "goal_generator": "goal_generator=3",
@@ -103,6 +104,8 @@ FEW = [
     ("ppo", "predictive"),
     ("trac", "goal_generator"),
     ("sac", "rnd"),
+    ("ppo", "ensemble_uncertainty"),
+    ("dqn", "ensemble_uncertainty"),
     ("sac", "diayn"),
     ("sac", "lagrangian"),
     ("taac", "goal_generator"),
