@@ -1,4 +1,4 @@
-"""HyperNetwork: a generator of networks for labelled data, trained by GPVI to follow the posterior."""
+"""HyperNetwork: a generator of networks for labelled data that follow the posterior."""
 
 from rein.algorithms.particle_vi import HyperNetwork
 from rein.config import config, define_config
@@ -21,10 +21,7 @@ config(
     hidden_layers=(64,),
     num_particles=10,
     entropy_regularization=None,
-    functional_gradient=True,
-    block_inverse_mvp=True,
-    direct_jac_inverse=True,
-    init_lambda=0.1,
+    par_vi="gfsf",
     optimizer=Adam(
         lr=LinearScheduler("percent", ((0.0, learning_rate), (0.5, learning_rate), (1.0, 0.02 * learning_rate))),
         weight_decay=weight_decay,
