@@ -426,6 +426,11 @@ class RandomNumbers:
 def _absolute(data: DataSource) -> list[str]:
     """Data sets by paths that are valid wherever the run is resumed from."""
     paths = [data] if isinstance(data, str | os.PathLike) else list(data)
+    if not all(isinstance(path, str | os.PathLike) for path in paths):
+        raise ValueError(
+            "an algorithm that learns to act takes data sets of `rein record`: give their paths; arrays are for algorithms "
+            'that learn from labelled data, such as "hypernetwork"'
+        )
     return [str(Path(path).resolve()) for path in paths]
 
 

@@ -229,7 +229,7 @@ def test_a_regression_in_a_few_lines_has_deviations() -> None:
     [
         ({"algorithm": "hypernetwork"}, "needs data"),
         ({"algorithm": "hypernetwork", "env": "CartPole-v1"}, "give data=... instead of env"),
-        ({"algorithm": "ppo", "data": points()}, "give env=... instead of data"),
+        ({"algorithm": "ppo", "data": points()}, "give their paths"),
         ({"algorithm": "hypernetwork", "data": (points()[0], points()[1][:5])}, "200 examples and 5 labels"),
         ({"algorithm": "hypernetwork", "data": TensorDataset(torch.zeros(9, 2))}, "has no labels"),
     ],
