@@ -50,13 +50,7 @@ def vae(
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the code train the encoder too.
     """
-    _check(hidden_layers)
-
-    def codec(spec: TensorSpec) -> Algorithm:
-        network = make_encoder(spec, hidden_layers)
-        encoder = VariationalAutoEncoder(z_dim, preprocess_network=network, beta=_beta(spec, noise))
-        return AutoEncoder(encoder, partial(make_decoder, spec, hidden_layers))
-
+    codec = partial(vae_codec, z_dim=z_dim, hidden_layers=_checked(hidden_layers), noise=noise)
     return _learner(codec, learning_rate, is_trained_by_others)
 
 
@@ -79,16 +73,13 @@ def discrete_vae(
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the code train the encoder too.
     """
-    _check(hidden_layers)
-
-    def network(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
-        return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
-
-    def codec(spec: TensorSpec) -> Algorithm:
-        z_spec = BoundedTensorSpec((num_variables,), torch.int64, 0, num_categories - 1)
-        encoder = DiscreteVAE(z_spec, spec, z_network_cls=network, beta=_beta(spec, noise))
-        return AutoEncoder(encoder, partial(make_decoder, spec, hidden_layers))
-
+    codec = partial(
+        discrete_vae_codec,
+        num_variables=num_variables,
+        num_categories=num_categories,
+        hidden_layers=_checked(hidden_layers),
+        noise=noise,
+    )
     return _learner(codec, learning_rate, is_trained_by_others)
 
 
@@ -113,16 +104,14 @@ def vq_vae(
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the code train the encoder too.
     """
-    _check(hidden_layers)
-
-    def encoder(spec: TensorSpec) -> Network:
-        network = make_encoder(spec, hidden_layers, num_variables * code_size)
-        return Sequential(network, Reshape((num_variables, code_size), input_dims=1))
-
-    def codec(spec: TensorSpec) -> Algorithm:
-        decoder = partial(make_decoder, spec, hidden_layers)
-        return Vqvae(spec, num_codes, code_size, encoder, decoder, commitment_loss_weight=commitment_loss_weight)
-
+    codec = partial(
+        vq_vae_codec,
+        num_codes=num_codes,
+        num_variables=num_variables,
+        code_size=code_size,
+        hidden_layers=_checked(hidden_layers),
+        commitment_loss_weight=commitment_loss_weight,
+    )
     return _learner(codec, learning_rate, is_trained_by_others)
 
 
@@ -147,22 +136,89 @@ def monet(
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the codes train the encoder too.
     """
-    _check(hidden_layers)
+    codec = partial(
+        monet_codec,
+        n_slots=n_slots,
+        slot_size=slot_size,
+        filters=filters,
+        hidden_layers=_checked(hidden_layers),
+        gamma=gamma,
+    )
+    return _learner(codec, learning_rate, is_trained_by_others)
+
+
+# The same for data without an agent, see `CodecTraining`; the parameters are those of the parts.
+
+
+@configurable
+def vae_codec(
+    spec: TensorSpec, z_dim: int = 16, hidden_layers: Sequence[int] = (64,), noise: float = 0.1
+) -> AutoEncoder:
+    """A variational auto-encoder of what `spec` describes, a vector or an image; see `vae`."""
+    network = make_encoder(spec, hidden_layers)
+    encoder = VariationalAutoEncoder(z_dim, preprocess_network=network, beta=_beta(spec, noise))
+    return AutoEncoder(encoder, partial(make_decoder, spec, hidden_layers))
+
+
+@configurable
+def discrete_vae_codec(
+    spec: TensorSpec,
+    num_variables: int = 16,
+    num_categories: int = 8,
+    hidden_layers: Sequence[int] = (64,),
+    noise: float = 0.1,
+) -> AutoEncoder:
+    """A variational auto-encoder with categorical variables of what `spec` describes; see `discrete_vae`."""
+
+    def network(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
+        return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
+
+    z_spec = BoundedTensorSpec((num_variables,), torch.int64, 0, num_categories - 1)
+    encoder = DiscreteVAE(z_spec, spec, z_network_cls=network, beta=_beta(spec, noise))
+    return AutoEncoder(encoder, partial(make_decoder, spec, hidden_layers))
+
+
+@configurable
+def vq_vae_codec(
+    spec: TensorSpec,
+    num_codes: int = 64,
+    num_variables: int = 8,
+    code_size: int = 8,
+    hidden_layers: Sequence[int] = (64,),
+    commitment_loss_weight: float = 0.25,
+) -> Vqvae:
+    """A VQ-VAE of what `spec` describes; see `vq_vae`."""
+
+    def encoder(spec: TensorSpec) -> Network:
+        network = make_encoder(spec, hidden_layers, num_variables * code_size)
+        return Sequential(network, Reshape((num_variables, code_size), input_dims=1))
+
+    decoder = partial(make_decoder, spec, hidden_layers)
+    return Vqvae(spec, num_codes, code_size, encoder, decoder, commitment_loss_weight=commitment_loss_weight)
+
+
+@configurable
+def monet_codec(
+    spec: TensorSpec,
+    n_slots: int = 4,
+    slot_size: int = 8,
+    filters: Sequence[int] = (16, 16, 16),
+    hidden_layers: Sequence[int] = (64,),
+    gamma: float = 0.5,
+) -> MoNetAlgorithm:
+    """MoNet for images that `spec` describes; see `monet`."""
+    if spec.ndim != 3:
+        raise ValueError(f"monet finds objects in images [C, H, W], but the observation is {spec}")
 
     def encoder(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
         return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
 
-    def codec(spec: TensorSpec) -> Algorithm:
-        if spec.ndim != 3:
-            raise ValueError(f"monet finds objects in images [C, H, W], but the observation is {spec}")
-        attention = partial(MoNetUNet, filters=tuple(filters), nonskip_fc_layers=tuple(hidden_layers))
-        convolutions = (*((channels, 3, 1) for channels in filters[:2]), (spec.shape[0] + 1, 3, 1))
-        decoder = partial(
-            SpatialBroadcastDecodingNetwork, conv_layer_params=convolutions, fc_layer_params=tuple(hidden_layers)
-        )
-        return MoNetAlgorithm(n_slots, slot_size, spec, attention, encoder, decoder, gamma=gamma)
-
-    return _learner(codec, learning_rate, is_trained_by_others)
+    attention = partial(MoNetUNet, filters=tuple(filters), nonskip_fc_layers=tuple(hidden_layers))
+    convolutions = (*((channels, 3, 1) for channels in filters[:2]), (spec.shape[0] + 1, 3, 1))
+    decoder = partial(
+        SpatialBroadcastDecodingNetwork, conv_layer_params=convolutions, fc_layer_params=tuple(hidden_layers)
+    )
+    return MoNetAlgorithm(n_slots, slot_size, spec, attention, encoder, decoder, gamma=gamma)
 
 
 def make_decoder(spec: TensorSpec, hidden_layers: Sequence[int], code_spec: TensorSpec) -> Network:
@@ -223,6 +279,7 @@ def _learner(codec_ctor: Callable[[TensorSpec], Any], learning_rate: float, is_t
     return {"representation_learner_cls": make}
 
 
-def _check(hidden_layers: Sequence[int]) -> None:
+def _checked(hidden_layers: Sequence[int]) -> tuple[int, ...]:
     if not hidden_layers:
         raise ValueError("hidden_layers is empty: there must be at least one")
+    return tuple(hidden_layers)

@@ -89,8 +89,7 @@ def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
 
 
 def _draw_pictures(arguments: argparse.Namespace) -> Outcome:
-    from rein.training.pictures import draw_representation
-    from rein.training.policy import load_policy
+    from rein.training.pictures import draw_run
     from rein.training.report import write_report
     from rein.training.run_directory import RunDirectory
 
@@ -99,7 +98,7 @@ def _draw_pictures(arguments: argparse.Namespace) -> Outcome:
         raise BadInputError("--pictures shows what a trained agent has learnt: give the directory of a run")
     directory = RunDirectory.open(path)
     folder = Path(arguments.pictures) if arguments.pictures else directory.pictures
-    files = [str(file) for file in draw_representation(load_policy(directory), folder)]
+    files = [str(file) for file in draw_run(directory, folder)]
     if not arguments.pictures:
         write_report(directory)
     return Outcome({"directory": str(path), "pictures": files}, "\n".join(files))

@@ -162,4 +162,5 @@ def test_the_built_in_table_is_complete() -> None:
         for name, value in vars(home).items()
         if getattr(value, "__module__", "") == home.__name__ and hasattr(value, "__configurable__")
     }
+    functions = {name for name in functions if not name.endswith("_codec")}  # what parts are made of
     assert functions == set(registry._BUILT_IN)

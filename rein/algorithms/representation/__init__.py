@@ -1,6 +1,7 @@
 """What makes representations of observations, and learns them."""
 
 from rein.algorithms.representation.auto_encoder import AutoEncoder, AutoEncoderLossInfo
+from rein.algorithms.representation.codec_training import CodecTraining
 from rein.algorithms.representation.decoding import DecodingAlgorithm
 from rein.algorithms.representation.discrete_vae import DiscreteVAE
 from rein.algorithms.representation.encoding import EncodingAlgorithm
@@ -17,6 +18,7 @@ from rein.algorithms.representation.vq_vae import Vqvae, VqvaeLossInfo
 __all__ = [
     "AutoEncoder",
     "AutoEncoderLossInfo",
+    "CodecTraining",
     "DecodingAlgorithm",
     "DiscreteVAE",
     "EncodingAlgorithm",

@@ -21,3 +21,4 @@ def test_examples_run():
     assert names["error"] < 0.02
     assert names["masks"].shape == (64, 3, 16, 16)
     assert [file.name for file in names["files"]] == ["reconstructions.png", "traversals.png"]
+    assert names["test_error"] < 1.0

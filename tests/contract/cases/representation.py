@@ -12,6 +12,7 @@ from rein.algorithms.off_policy import SacAlgorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.algorithms.representation import (
     AutoEncoder,
+    CodecTraining,
     DecodingAlgorithm,
     DiscreteVAE,
     MoNetAlgorithm,
@@ -102,6 +103,10 @@ def image_losses(algorithm: MoNetAlgorithm) -> LossInfo:
     return algorithm.calc_loss(algorithm.train_step(images).info)
 
 
+def codec_training() -> CodecTraining:
+    return CodecTraining(vae, lambda: ([vectors()], [vectors()]), optimizer=adam())
+
+
 def losses(algorithm: Algorithm) -> LossInfo:
     return algorithm.calc_loss(algorithm.train_step(vectors(), (), ()).info)
 
@@ -116,6 +121,7 @@ PARTS = {
     "vae": Part(lambda: vae(optimizer=adam()), losses),
     "conditional_vae": Part(conditional_vae, conditional_losses),
     "discrete_vae": Part(discrete_vae, conditional_losses),
+    "codec_training": Part(codec_training, losses),
     "monet": Part(monet_alone, image_losses),
     "vq_vae": Part(lambda: vq_vae(optimizer=adam()), losses),
 }
