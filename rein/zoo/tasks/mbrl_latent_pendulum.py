@@ -10,8 +10,10 @@ ENTRY = {
     "reference": "-130 to -150 is the best there is",
 }
 
-pre_config({"population": 100, "iterations": 4})
+pre_config({"learning_rate": 2e-3, "population": 60, "iterations": 4, "horizon": 15})
 import_config("bases/mbrl_latent.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
-config("TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=6)
+config(
+    "TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=4, mini_batch_size=256
+)
