@@ -5,13 +5,13 @@ from rein.config import config, import_config, pre_config
 ENTRY = {
     "algorithm": "MbrlAlgorithm",
     "env": "Pendulum-v1",
-    "env_steps": 5_000,
+    "env_steps": 4_000,
     "bar": -250,
     "reference": "-130 to -150 is the best there is",
 }
 
-pre_config({"hidden_layers": (32, 32), "reward": "pendulum", "population": 1000})
+pre_config({"hidden_layers": (32, 32), "reward": "pendulum", "population": 2000, "horizon": 16})
 import_config("bases/mbrl_shooting.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
-config("TrainerConfig", num_env_steps=5_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)
+config("TrainerConfig", num_env_steps=4_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)
