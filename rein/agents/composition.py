@@ -9,7 +9,7 @@ from torch import Tensor
 from rein import nest
 from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm, sum_losses
-from rein.framework.updating.minibatch import steps_at_once, steps_in_order
+from rein.framework.steps import steps_at_once, steps_in_order
 from rein.nest import Nest
 
 

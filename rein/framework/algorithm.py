@@ -20,6 +20,7 @@ from rein.framework import module_state, optimizer_binding
 from rein.framework.interface import AlgorithmInterface
 from rein.framework.module_state import IncompatibleKeys
 from rein.framework.optimizer_binding import OptimizerBinding
+from rein.framework.steps import steps_at_once, steps_in_order
 from rein.framework.trainer_config import TrainerConfig
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
 from rein.framework.updating.gradients import (
@@ -32,7 +33,6 @@ from rein.framework.updating.gradients import (
     importance_weights,
     step_optimizers,
 )
-from rein.framework.updating.minibatch import steps_at_once, steps_in_order
 from rein.framework.updating.replay_training import ReplayTraining, train_from_unroll
 from rein.framework.updating.settings import UpdateSettings
 from rein.framework.updating.update_summaries import summarize
@@ -436,7 +436,7 @@ class Algorithm(AlgorithmInterface):
         if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
             summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)
         loss_info = average(loss_info, valid_masks, importance_weights(settings, batch_info))
-        step_optimizers(differentiate(self.name, loss_info, parameters, weight), parameters, optimizers)
+        step_optimizers(differentiate(self, loss_info, parameters, weight), parameters, optimizers)
         return loss_info, NamedParameters(self, parameters)
 
     def compute_gradients(self, batch: Experience | Sequence[Batch]) -> Gradients:

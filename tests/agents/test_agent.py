@@ -295,7 +295,7 @@ def _bare(agent: Agent) -> Any:
 def test_recurrent_training_equals_steps_in_order(build: Build) -> None:
     """Parts evaluated over whole sequences give what `train_step` gives step after step."""
     from rein.data_structures import BatchInfo
-    from rein.framework.updating.minibatch import batch_major, steps_in_order
+    from rein.framework.steps import batch_major, steps_in_order
 
     for algorithm, part in (("ppo_recurrent", "much"), ("ppo", "icm"), ("td3", "recurrent_encoding"), ("dqn", "much")):
         agent = build(algorithm, part)

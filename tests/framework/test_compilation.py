@@ -82,7 +82,7 @@ def _check_gradients(trainer: Trainer, batch: Batch) -> None:
     loss_info, _, gradients = result
     torch.random.set_rng_state(state)
     eager = losses(algorithm, batch, None, algorithm.learning.settings).loss_info
-    expected = differentiate("", eager, parameters)
+    expected = differentiate(algorithm, eager, parameters)
     assert math.isclose(loss_info.loss.item(), eager.loss.item(), rel_tol=1e-4)
     assert [gradient is None for gradient in gradients] == [gradient is None for gradient in expected]
     assert any(gradient is not None for gradient in gradients)

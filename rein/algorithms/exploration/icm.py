@@ -24,7 +24,7 @@ from rein import nest
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.framework.algorithm import Algorithm
-from rein.framework.updating import minibatch
+from rein.framework.steps import time_major
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, NestConcat, Network
 from rein.networks.layers import identity
@@ -172,7 +172,7 @@ class ICMAlgorithm(Algorithm):
         is_known[:, 0] = state.is_known
         is_valid = (is_known * ~inputs.is_first()).flatten()
         info = self._losses(before, feature, prev_action, is_valid)
-        return minibatch.time_major(nest.map_structure(lambda t: t.reshape(batch, length), info))
+        return time_major(nest.map_structure(lambda t: t.reshape(batch, length), info))
 
     def calc_loss(self, info: ICMInfo) -> LossInfo:
         """The sum of the mean losses over the steps that an action led to."""

@@ -30,10 +30,10 @@ from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.algorithm import Algorithm
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
+from rein.framework.steps import batch_major
 from rein.framework.trainer_config import TrainerConfig
 from rein.framework.updating import Batch, UpdateSettings
 from rein.framework.updating.gradients import train_info
-from rein.framework.updating.minibatch import batch_major
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, EncodingNetwork, Network, ValueNetwork
 from rein.optimizers import Adam

@@ -11,7 +11,7 @@ from rein.algorithms.on_policy.actor_critic import ActorCriticAlgorithm, ActorCr
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, TimeStep
 from rein.distributions import map_params
-from rein.framework.updating import minibatch
+from rein.framework.steps import batch_major, time_major
 from rein.nest import Nest
 
 
@@ -74,6 +74,6 @@ def ppo_info(loss: ActorCriticLoss, rollout_info: ActorCriticInfo) -> PPOInfo:
     segment = PPOInfo(step_type=rollout_info.step_type, discount=rollout_info.discount, reward=rollout_info.reward)
     if not isinstance(loss, PPOLoss) or loss.compute_advantages_internally:
         return info._replace(step_type=segment.step_type, discount=segment.discount, reward=segment.reward)
-    segment, value = minibatch.time_major((segment, rollout_info.value))
-    returns, advantages = minibatch.batch_major(loss.returns_and_advantages(segment, value))
+    segment, value = time_major((segment, rollout_info.value))
+    returns, advantages = batch_major(loss.returns_and_advantages(segment, value))
     return info._replace(returns=returns, advantages=advantages)

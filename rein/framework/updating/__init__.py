@@ -1,7 +1,7 @@
 """From stored experience to new parameters.
 
 `replay_training` owns what learning from stored data needs and drives it; `gradients` is one update, computed and then
-applied; `minibatch` turns and cuts sequences; `compilation` makes one graph of an update; `offline_data` is a saved buffer
+applied; `compilation` makes one graph of an update; `offline_data` is a saved buffer
 beside the run's own.
 """
 

@@ -16,8 +16,8 @@ from torch.nn import Parameter
 from rein import nest
 from rein.data_structures import BatchInfo, Experience, LossInfo, StepType
 from rein.distributions import map_params
+from rein.framework.steps import steps_at_once, steps_in_order, time_major
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
-from rein.framework.updating.minibatch import steps_at_once, steps_in_order, time_major
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
 from rein.networks.state import zero_state
@@ -89,14 +89,14 @@ def compute_gradients(
         result = compiled(batches, weights)
         if result is not None:
             loss_info, priorities, values = result
-            _check_finite(algorithm.name, loss_info)
+            _check_finite(algorithm, loss_info)
             return Gradients(values, loss_info, priorities, inputs)
     parts = [losses(algorithm, batch, weight, settings) for batch, weight in zip(batches, weights, strict=True)]
     if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
         raw, valid = parts[0].raw, valid_masks(time_major(batches[0].experience.step_type))
         summarize_gradient_noise(algorithm.name, raw.loss, valid, parameters)
     loss_info = total_loss([part.loss_info for part in parts])
-    values = differentiate(algorithm.name, loss_info, parameters)
+    values = differentiate(algorithm, loss_info, parameters)
     return Gradients(values, loss_info, [part.loss_info.priority for part in parts], inputs, parts[-1].info)
 
 
@@ -156,14 +156,14 @@ def total_loss(parts: Sequence[LossInfo]) -> LossInfo:
 
 
 def differentiate(
-    name: str, loss_info: LossInfo, parameters: Sequence[Parameter], weight: float = 1.0
+    algorithm: "Algorithm", loss_info: LossInfo, parameters: Sequence[Parameter], weight: float = 1.0
 ) -> list[Tensor | None]:
     """Gradients of an averaged loss by `parameters`; None for those that it does not depend on.
 
     Raises:
         NonFiniteLossError: the loss is NaN or infinite.
     """
-    _check_finite(name, loss_info)
+    _check_finite(algorithm, loss_info)
     loss = loss_info.loss
     if not isinstance(loss, Tensor) or not loss.requires_grad or not parameters:
         return [None] * len(parameters)
@@ -291,7 +291,7 @@ def in_mixed_precision(settings: UpdateSettings, compute: Callable[[], Nest]) ->
     return map_params(lambda tensor: tensor.float() if tensor.dtype == torch.bfloat16 else tensor, result)
 
 
-def _check_finite(name: str, loss_info: LossInfo) -> None:
+def _check_finite(algorithm: "Algorithm", loss_info: LossInfo) -> None:
     if not isinstance(loss_info.loss, Tensor) or bool(torch.isfinite(loss_info.loss)):
         return
     parts = {
@@ -300,6 +300,6 @@ def _check_finite(name: str, loss_info: LossInfo) -> None:
         if isinstance(value, Tensor) and value.numel() == 1
     }
     raise NonFiniteLossError(
-        f"the loss of {name} is {loss_info.loss.item()}; its parts are {parts}. No parameter was changed. Lower the "
-        "learning rate, clip gradients, or look for NaN in observations and rewards"
+        f"the loss of {algorithm.name} is {loss_info.loss.item()}; its parts are {parts}. No parameter was changed. Lower "
+        "the learning rate, clip gradients, or look for NaN in observations and rewards"
     )

@@ -25,7 +25,7 @@ from rein.distributions import (
     index_distributions,
     params_to_distributions,
 )
-from rein.framework.updating import minibatch
+from rein.framework.steps import batch_major, sequences, shuffled
 from rein.framework.updating.compilation import CompiledUpdate
 from rein.framework.updating.gradients import (
     Batch,
@@ -192,7 +192,7 @@ class ReplayTraining:
         Returns:
             The number of samples trained on.
         """
-        data = minibatch.batch_major(experience._replace(batch_info=(), replay_buffer=(), rollout_info_field=()))
+        data = batch_major(experience._replace(batch_info=(), replay_buffer=(), rollout_info_field=()))
         with timer("preprocess"):
             time_step, info = self.learner.preprocess_experience(data.time_step, data.rollout_info, BatchInfo())
         steps = time_step.step_type.shape[1] - num_bootstrap_steps
@@ -205,10 +205,10 @@ class ReplayTraining:
         rows = (experience.time_step, experience.state, distributions_to_params(experience.rollout_info))
         rows = nest.map_structure(lambda tensor: tensor[:, :steps], rows)
         self.processed_experience_spec = extract_tensor_spec(rows, from_dim=2)
-        rows = minibatch.sequences(rows, settings.mini_batch_length or steps)
+        rows = sequences(rows, settings.mini_batch_length or steps)
         trained = 0
         for _ in range(settings.num_updates_per_train_iter):
-            for (time_step, state, params), _ in minibatch.shuffled(rows, settings.mini_batch_size):
+            for (time_step, state, params), _ in shuffled(rows, settings.mini_batch_size):
                 info = params_to_distributions(params, info_spec)
                 trained += self.update([Batch(Experience(time_step, state=state, rollout_info=info))])
                 if settings.update_counter_every_mini_batch:

@@ -6,7 +6,7 @@ import torch
 from rein import nest
 from rein.algorithms.exploration import ICMAlgorithm
 from rein.algorithms.exploration.icm import ICMState
-from rein.framework.updating.minibatch import steps_in_order
+from rein.framework.steps import steps_in_order
 from rein.networks import EncodingNetwork
 from rein.networks.state import zero_state
 from rein.specs import BoundedTensorSpec, TensorSpec

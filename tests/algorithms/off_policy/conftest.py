@@ -11,7 +11,7 @@ from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import DiagNormal
 from rein.envs import create_environment
 from rein.framework import Batch, RLAlgorithm, TrainerConfig
-from rein.framework.updating import minibatch
+from rein.framework.steps import time_major
 from rein.framework.updating.gradients import train_info, valid_masks
 from rein.networks import Network
 from rein.runtime.run import Run
@@ -94,7 +94,7 @@ def update() -> Callable[..., Any]:
         batch = Batch(Experience(time_step=time_step, rollout_info=rollout_info))
         info = train_info(algorithm, batch, algorithm.learning.settings)
         loss_info = algorithm.calc_loss(info)
-        valid = valid_masks(minibatch.time_major(time_step.step_type))
+        valid = valid_masks(time_major(time_step.step_type))
         averaged, _ = algorithm.update_with_gradient(loss_info, valid)
         algorithm.after_update((), info)
         return info, averaged

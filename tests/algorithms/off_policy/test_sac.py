@@ -17,8 +17,8 @@ from rein.algorithms.regularization import UniformPriorActor
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
 from rein.distributions import Categorical, calc_default_target_entropy
 from rein.framework import Batch, TrainerConfig
+from rein.framework.steps import steps_at_once
 from rein.framework.updating.gradients import valid_masks
-from rein.framework.updating.minibatch import steps_at_once
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,

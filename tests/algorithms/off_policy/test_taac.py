@@ -16,8 +16,8 @@ from rein.algorithms.off_policy.taac_trajectories import LinearTrajectory, Quadr
 from rein.data_structures import Experience, StepType, TimeStep, restart
 from rein.distributions import Categorical, calc_default_target_entropy
 from rein.framework import Batch, TrainerConfig
+from rein.framework.steps import steps_at_once
 from rein.framework.updating.gradients import valid_masks
-from rein.framework.updating.minibatch import steps_at_once
 from rein.networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributions import DiagNormal
 from rein.framework import Batch, RLAlgorithm
-from rein.framework.updating import minibatch
+from rein.framework.steps import time_major
 from rein.framework.updating.gradients import train_info, valid_masks
 from rein.networks import Network
 
@@ -109,9 +109,9 @@ def update(losses: Any) -> Callable[..., Any]:
 
     def make(algorithm: RLAlgorithm, time_step: TimeStep, rollout_info: Any) -> Any:
         info, loss_info = losses(algorithm, time_step, rollout_info)
-        valid = valid_masks(minibatch.time_major(time_step.step_type))
+        valid = valid_masks(time_major(time_step.step_type))
         averaged, _ = algorithm.update_with_gradient(loss_info, valid)
-        algorithm.after_update(minibatch.time_major(time_step), info)
+        algorithm.after_update(time_major(time_step), info)
         return averaged
 
     return make
