@@ -1,5 +1,6 @@
 """Cutting, shuffling and turning sequences."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
