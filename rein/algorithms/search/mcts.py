@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from rein.algorithms.search.action_samplers import ActionSampler, MultinomialSampler
 from rein.algorithms.search.model_structures import ModelOutput
+from rein.algorithms.search.modes import in_eval_mode
 from rein.algorithms.search.planning import Backend, Planner, Root, Tree
 from rein.algorithms.search.roots import SearchRoot, check_fits, checked_mask, halving, is_given
 from rein.algorithms.search.rules import SearchRules
@@ -243,19 +244,13 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
     @torch.no_grad()
     def _step(self, time_step: TimeStep, state: MCTSState, is_rollout: bool) -> tuple[AlgStep, Tensor]:
         model = self._require_model()
-        was_training = getattr(model, "training", False)
-        if was_training:
-            model.eval()
-        try:
+        with in_eval_mode(model):
             root = SearchRoot.of(time_step.observation)
             pred_state = (state.pred_state,) if self._keep_pred_state else ()
             output = model.initial_predict(root.latent, *pred_state)
             check_fits(output, self._action_spec)
             steps = root.steps.long() if is_given(root.steps) else state.steps
             tree, prior = self._search(model, root, output, steps, time_step, is_rollout)
-        finally:
-            if was_training:
-                model.train()
         sampler = self._samplers[1 if is_rollout else 0]
         choice, sampler_state = sampler(self._acting_policy(tree, prior, steps), state.action_sampler_state)
         action = choice

@@ -112,7 +112,7 @@ class Planner:
         give = getattr(model, "host_program", None)
         program: HostProgram | None = None
         if give is not None and not self.rules.expands_root and output.actions == () and output.value.is_cpu:
-            program = give()
+            program = give(len(output.value))
         if program is None and self.backend == "host":
             raise ValueError("this search cannot run on the host alone: use backend='auto'")
         return program

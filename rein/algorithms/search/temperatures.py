@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rein.config import configurable
-from rein.runtime.run import current_run
+from rein.runtime.run import current_run_or_none
 
 Pairs = Sequence[tuple[float, float]]
 
@@ -49,8 +49,9 @@ class VisitSoftmaxTemperatureByProgress:
         self._pairs = _checked("progress_temperature_pairs", progress_temperature_pairs)
 
     def __call__(self, steps: Tensor) -> Tensor:
-        """Temperatures, float of the shape of `steps`; all are the same."""
-        progress = current_run().progress
+        """Temperatures, float of the shape of `steps`; all are the same. Outside of a run they are those of its start."""
+        run = current_run_or_none()
+        progress = 0.0 if run is None else run.progress
         held = [temperature for until, temperature in self._pairs if progress < until]
         return torch.full(steps.shape, held[0] if held else self._pairs[-1][1], device=steps.device)
 
