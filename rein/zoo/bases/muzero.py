@@ -1,0 +1,76 @@
+"""MuZero: tree search with a model of small fully connected networks, which learns from what the search finds."""
+
+from functools import partial
+
+from rein.algorithms.search import (
+    EpsilonGreedySampler,
+    MuzeroAlgorithm,
+    MuzeroRepresentationImpl,
+    SimpleMCTSModel,
+    create_control_mcts,
+)
+from rein.algorithms.search.simple_networks import (
+    create_simple_dynamics_net,
+    create_simple_encoding_net,
+    create_simple_prediction_net,
+)
+from rein.config import config, define_config, import_config
+from rein.optimizers import Adam
+from rein.runtime import LinearScheduler
+
+ENTRY = {
+    "algorithm": "MuzeroAlgorithm",
+    "actions": "one discrete; one vector with sampled_actions",
+    "reference": "Schrittwieser et al. 2020, arXiv:1911.08265; reanalyze: arXiv:2104.06294",
+}
+
+import_config("parts/replay_run.py")
+
+learning_rate = define_config("learning_rate", 1e-3)
+final_learning_rate = define_config("final_learning_rate", learning_rate)
+latent_size = define_config("latent_size", 64)
+hidden_size = define_config("hidden_size", 64)
+discount = define_config("discount", 0.99)
+simulations = define_config("simulations", 25)
+unroll_steps = define_config("unroll_steps", 5)
+td_steps = define_config("td_steps", 10)
+sampled_actions = define_config("sampled_actions", None)
+reanalyze_ratio = define_config("reanalyze_ratio", 0.0)
+reanalyze_simulations = define_config("reanalyze_simulations", simulations)
+
+model = partial(
+    SimpleMCTSModel,
+    num_sampled_actions=sampled_actions,
+    encoding_net_ctor=partial(create_simple_encoding_net, fc_layer_params=(hidden_size, latent_size)),
+    dynamics_net_ctor=partial(create_simple_dynamics_net, fc_layer_params=(hidden_size,)),
+    prediction_net_ctor=partial(create_simple_prediction_net, fc_layer_params=(hidden_size,)),
+)
+mcts = partial(create_control_mcts, predict_action_sampler=EpsilonGreedySampler(0.0))
+config(
+    "MuzeroAlgorithm",
+    discount=discount,
+    mcts_algorithm_ctor=partial(mcts, num_simulations=simulations),
+    representation_learner_ctor=partial(
+        MuzeroRepresentationImpl,
+        model_ctor=model,
+        num_unroll_steps=unroll_steps,
+        td_steps=td_steps,
+        reanalyze_ratio=reanalyze_ratio,
+        reanalyze_algorithm_ctor=partial(mcts, num_simulations=reanalyze_simulations),
+    ),
+    optimizer=Adam(
+        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
+        gradient_clipping=10.0,
+        clip_by_global_norm=True,
+    ),
+)
+config(
+    "TrainerConfig",
+    algorithm_ctor=MuzeroAlgorithm,
+    mini_batch_length=1,
+    mini_batch_size=128,
+    unroll_length=8,
+    num_updates_per_train_iter=8,
+    temporally_independent_train_step=True,
+    use_rollout_state=reanalyze_ratio > 0.0,
+)
