@@ -194,7 +194,7 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
             random_after_end=random_action_after_episode_end,
             reward_transformer=reward_transformer,
         )
-        self._target_maker = TargetMaker(settings, self._transformer, reanalysis)
+        self._target_maker = TargetMaker(settings, self._transformer_of_steps, reanalysis)
 
     def _make_reanalyzer(self, ctor: Any) -> Any:
         arguments: dict[str, Any] = {
@@ -253,10 +253,10 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
         root_inputs, target = self._augmented(root_inputs, target)
         return root_inputs, MuzeroInfo(action=action, target=target)
 
-    def _transformer(self) -> DataTransformer | None:
+    def _transformer_of_steps(self) -> DataTransformer | None:
         if self._own_transformer is not None:
             return self._own_transformer
-        transformer: DataTransformer | None = self._config.data_transformer if self._config is not None else None
+        transformer = self.data_transformer
         if transformer is not None:
             check_no_reward_transformer(transformer, self.name)
         return transformer

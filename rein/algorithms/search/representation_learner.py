@@ -91,8 +91,6 @@ class MuzeroRepresentationLearner(OffPolicyAlgorithm):
         impl._bind_optimizers()
         self._impl = impl
         self._options = training_options
-        self._run_config = config
-        self._own_config = own_config
         self._iterations = 0
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
@@ -123,7 +121,7 @@ class MuzeroRepresentationLearner(OffPolicyAlgorithm):
         return AlgStep(output=step.output.detach(), state=state)
 
     def _store(self, time_step: TimeStep, step: AlgStep) -> None:
-        transformer = self._run_config.data_transformer
+        transformer = self.data_transformer
         if isinstance(time_step.untransformed, TimeStep):
             time_step = time_step.untransformed
         elif transformer is not None and not isinstance(transformer, IdentityDataTransformer):
@@ -132,9 +130,11 @@ class MuzeroRepresentationLearner(OffPolicyAlgorithm):
                 "TrainerConfig.data_transformer_ctor"
             )
         assert self._options is not None
-        if self._impl._replay_buffer_args is None:
+        learning = self._impl.learning
+        if not learning.has_plan:
+            learning.transformer = transformer
             number = time_step.step_type.shape[0]
-            self._impl.set_replay_buffer(number, self._options.replay_buffer_length, self._options.priority_replay)
+            learning.plan_buffer(number, self._options.replay_buffer_length, self._options.priority_replay)
         self._impl.observe_for_replay(Experience(time_step=time_step, rollout_info=step.info))
 
     def train_step(self, exp: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
@@ -159,9 +159,8 @@ class MuzeroRepresentationLearner(OffPolicyAlgorithm):
     def after_train_iter(self, experience: Nest | None, info: Nest | None) -> None:
         """Trains the model, every `interval` iterations."""
         self._iterations += 1
-        if self._options is None or self._own_config is None or self._iterations % self._options.interval:
+        if self._options is None or self._iterations % self._options.interval:
             return
-        self._own_config.data_transformer = self._run_config.data_transformer
         with timer("representation"):
             self._impl.train_from_replay_buffer(update_global_counter=False)
 
