@@ -56,7 +56,9 @@ def find_specs(network: nn.Module, input_spec: Nest, state_spec: Nest | None) ->
 
     def nearest_to_zero(spec: Any) -> Tensor:
         value = torch.zeros(_BATCH_SIZE, *spec.shape, dtype=spec.dtype, device=device)
-        if isinstance(spec, BoundedTensorSpec):  # an embedding of the whole numbers from 3 has no row for 0
+        if (
+            isinstance(spec, BoundedTensorSpec) and spec.dtype != torch.bool
+        ):  # an embedding of the whole numbers from 3 has no row for 0
             low, high = (torch.tensor(bound, device=device) for bound in (spec.minimum, spec.maximum))
             value = value.clamp(low, high).to(spec.dtype)
         return value
