@@ -14,6 +14,12 @@ pre_config({"learning_rate": 2e-3, "population": 60, "iterations": 4, "horizon":
 import_config("bases/mbrl_latent.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
+# Planning for an evaluation takes as long as planning for training: there is one at the end, by `rein evaluate`.
 config(
-    "TrainerConfig", num_env_steps=10_000, replay_buffer_length=1_000, num_updates_per_train_iter=4, mini_batch_size=256
+    "TrainerConfig",
+    num_env_steps=10_000,
+    replay_buffer_length=1_000,
+    num_updates_per_train_iter=4,
+    mini_batch_size=256,
+    evaluate=False,
 )

@@ -14,4 +14,5 @@ pre_config({"hidden_layers": (32, 32), "reward": "pendulum", "population": 2000,
 import_config("bases/mbrl_shooting.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=10)
-config("TrainerConfig", num_env_steps=4_000, replay_buffer_length=1_000, num_updates_per_train_iter=10)
+# Planning for an evaluation takes as long as planning for training: there is one at the end, by `rein evaluate`.
+config("TrainerConfig", num_env_steps=4_000, replay_buffer_length=1_000, num_updates_per_train_iter=10, evaluate=False)
