@@ -11,14 +11,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rein import nest
 from rein.algorithms.model_based.dynamics_learning import DynamicsLearningAlgorithm
 from rein.algorithms.model_based.reward_learning import RewardEstimationAlgorithm
 from rein.data_structures import StepType, TimeStep
+from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.ops import actions_by_step, mean_over_particles, spread_over_particles
 
-_ROWS_AT_ONCE = 2**15
-"""More rows, replicas included, are evaluated in several parts, so that memory is bounded."""
+_STEPS_AT_ONCE = 2**19
+"""More imagined steps, of all rows and replicas, are evaluated in several parts, so that memory is bounded."""
 
 
 class ImaginedStep(NamedTuple):
@@ -70,31 +72,47 @@ def imagined_costs(
     Returns:
         [B, M].
     """
-    rows_of_plan = plans.shape[0] * particles * dynamics.num_replicas
-    part = max(1, _ROWS_AT_ONCE // rows_of_plan)
+    steps_of_plan = plans.shape[0] * plans.shape[2] * particles * dynamics.num_replicas
+    part = max(1, _STEPS_AT_ONCE // steps_of_plan)
     if part >= plans.shape[1]:
         return _costs(dynamics, reward, observation, plans, particles)
-    return torch.cat(
-        [_costs(dynamics, reward, observation, some, particles) for some in torch.split(plans, part, 1)], 1
-    )
+    parts = torch.split(plans, part, 1)
+    return torch.cat([_costs(dynamics, reward, observation, some, particles) for some in parts], 1)
 
 
 def _costs(
     dynamics: DynamicsLearningAlgorithm,
-    reward_module: RewardEstimationAlgorithm,
+    reward: RewardEstimationAlgorithm,
     observation: Tensor,
     plans: Tensor,
     particles: int,
 ) -> Tensor:
     batch, population = plans.shape[:2]
     feature = spread_over_particles(observation, population, particles)
-    state = zero_state(reward_module.predict_state_spec, feature.shape[0], feature.device)
+    steps = imagine(dynamics, feature, actions_by_step(plans, particles))
+    has_state = not nest.is_empty(reward.predict_state_spec)
+    total = _reward_step_by_step(reward, steps) if has_state else _reward_at_once(reward, steps)
+    return -mean_over_particles(total, batch, population)
+
+
+def _reward_at_once(reward_module: RewardEstimationAlgorithm, steps: Iterator[ImaginedStep]) -> Tensor:
+    """Sums [rows, (n)] of rewards, which are asked for once, for all steps."""
+    features, actions = zip(*steps, strict=True)
+    reward, _ = reward_module.compute_reward(torch.cat(features), torch.cat(actions), ())
+    return reward.reshape(len(features), *features[0].shape[:1], *reward.shape[1:]).sum(0)
+
+
+def _reward_step_by_step(reward_module: RewardEstimationAlgorithm, steps: Iterator[ImaginedStep]) -> Tensor:
+    """Sums [rows, (n)] of rewards that depend on those before."""
     total: Tensor | None = None
-    for step in imagine(dynamics, feature, actions_by_step(plans, particles)):
+    state: Nest = None
+    for step in steps:
+        if total is None:
+            state = zero_state(reward_module.predict_state_spec, step.feature.shape[0], step.feature.device)
         reward, state = reward_module.compute_reward(step.feature, step.action, state)
         total = reward if total is None else total + reward
     assert total is not None
-    return -mean_over_particles(total, batch, population)
+    return total
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from rein.algorithms.model_based import (
     MbrlAlgorithm,
     MbrlState,
     RandomShootingAlgorithm,
+    RewardEstimationAlgorithm,
     StochasticDynamicsAlgorithm,
     imagination,
 )
@@ -85,7 +86,7 @@ def test_plans_cost_what_a_slow_loop_says(replicas: int, particles: int, monkeyp
     with torch.no_grad():
         expected = cost_by_loop(algorithm, observation, plans)
     torch.testing.assert_close(algorithm._cost_of_plans(observation, plans), expected)
-    monkeypatch.setattr(imagination, "_ROWS_AT_ONCE", 3 * 2 * replicas * particles)
+    monkeypatch.setattr(imagination, "_STEPS_AT_ONCE", 3 * 2 * 4 * replicas * particles)
     torch.testing.assert_close(algorithm._cost_of_plans(observation, plans), expected)
 
 
@@ -94,6 +95,24 @@ def test_rewards_of_where_actions_led_are_summed_without_discount() -> None:
     # From (1, 2) by -1 to (0, 1), then by 0.5 to (0.5, 1.5).
     cost = algorithm._cost_of_plans(torch.tensor([[1.0, 2.0]]), torch.tensor([-1.0, 0.5]).reshape(1, 1, 2, 1))
     assert cost.item() == pytest.approx((1.0 + 0.1) + (0.25 + 2.25 + 0.1 * 0.25))
+
+
+def test_a_reward_may_depend_on_what_came_before() -> None:
+    class Growing(RewardEstimationAlgorithm):
+        """Rewards k at the k-th step."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self._predict_state_spec = TensorSpec(())
+
+        def compute_reward(self, obs: Tensor, action: Tensor, state: Any) -> Any:
+            return state + 1.0, state + 1.0
+
+        def train_step(self, time_step: Any, state: Any = (), rollout_info: Any = None) -> AlgStep:
+            return AlgStep()
+
+    algorithm = mbrl(reward_module=Growing())
+    assert algorithm._cost_of_plans(torch.zeros(2, 2), torch.zeros(2, 3, 4, 1)).tolist() == [[-10.0] * 3] * 2
 
 
 def test_particles_of_a_stochastic_model_average_its_noise() -> None:
