@@ -17,7 +17,7 @@ from rein.config.errors import (
     UnknownNameError,
     caller_place,
 )
-from rein.config.names import NAMES, REQUIRED, USER_PATH, Configurable, NameTable, did_you_mean
+from rein.config.names import ALIASES, NAMES, REQUIRED, USER_PATH, Configurable, NameTable, did_you_mean
 from rein.config.overrides import Reference
 from rein.config.settings import ConfFile, Plan, PreSetting, Setting, Use, copy_containers
 
@@ -177,7 +177,7 @@ class Configs:
         self.user.defaults[name] = copy_containers(default)
         full_name = self.user.full_name(name)
         for pre in self.pre_settings:
-            if pre.name in (name, f"_USER.{name}", full_name):
+            if pre.name in (name, f"_USER.{name}", full_name) or ALIASES.get(pre.name) == name:
                 self._bind(pre, full_name)
         return copy_containers(self._effective(self.user, name))
 
@@ -213,7 +213,7 @@ class Configs:
             if pre.bound_to is None:
                 try:
                     with _located(pre.place):
-                        full_name = _full_name(*self.locate(pre.name))
+                        full_name = self._meant(pre.name)
                     if pre.bound_to is None:
                         self._bind(pre, full_name)
                 except ConfigError as error:
@@ -221,6 +221,18 @@ class Configs:
         self.bind_pre_settings()
         if errors:
             raise type(errors[0])("\n".join(map(str, errors)))
+
+    def _meant(self, name: str) -> str:
+        """What a name that somebody typed stands for: of several values of that name, the one that the conf sets."""
+        name = ALIASES.get(name, name)
+        try:
+            return _full_name(*self.locate(name))
+        except AmbiguousNameError:
+            candidates = [one.full_name(parameter) for one, parameter in NAMES.find_values(name)]
+            in_use = [full_name for full_name in candidates if full_name in self.settings]
+            if len(in_use) != 1:
+                raise
+            return in_use[0]
 
     def _bind(self, pre: PreSetting, full_name: str) -> None:
         existing = self.settings.get(full_name)

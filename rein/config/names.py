@@ -224,6 +224,17 @@ def _origin(configurable: Configurable) -> str:
 
 NAMES = NameTable()
 
+ALIASES = {
+    "lr": "learning_rate",
+    "batch_size": "mini_batch_size",
+    "n_steps": "unroll_length",
+    "buffer_size": "replay_buffer_length",
+    "learning_starts": "initial_collect_steps",
+    "fc_layer_params": "hidden_layers",
+    "net_arch": "hidden_layers",
+}
+"""What other libraries, and people in a hurry, call settings of ours; for names without dots that are given from outside."""
+
 
 def set_name_resolver(resolver: Callable[[str], object] | None, names: Iterable[str] = ()) -> None:
     """Lets a conf use names whose modules have not been imported.

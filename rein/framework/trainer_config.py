@@ -263,6 +263,9 @@ class TrainerConfig:
             raise ValueError(f'ml_type is {self.ml_type!r}: give "rl" or "sl"')
         if not self.num_iterations and not self.num_env_steps:
             raise ValueError("num_iterations and num_env_steps are both 0: set one, or training would never end")
+        for name in ("num_iterations", "num_env_steps", "initial_collect_steps", "num_checkpoints"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must not be negative")
         positive = ("mini_batch_length", "mini_batch_size", "num_updates_per_train_iter", "replay_buffer_length")
         for name in positive:
             value = getattr(self, name)

@@ -66,6 +66,8 @@ class BoundLater(Optimizer):
         self._settings = settings
         self._chosen_kernel = {"fused": fused, "foreach": foreach}
         initial = 0.0 if isinstance(lr, Scheduler) else as_scheduler(lr)()
+        if initial < 0.0:
+            raise ValueError(f"{type(self).__name__}: lr is {initial}: a learning rate must not be negative")
         # torch refuses an empty list of parameters but not an empty group, which is then taken out again.
         super().__init__([{"params": []}], lr=initial, **settings)  # type: ignore[call-arg]
         self.param_groups.clear()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rein.algorithms.losses.ranges import discount_factors, trace_decay
 from rein.algorithms.losses.td_loss import LossFunction, summarize_td
 from rein.config import configurable
 from rein.data_structures import LossInfo
@@ -64,10 +65,10 @@ class ActorCriticLoss(Loss):
             name: name in summaries.
         """
         super().__init__(name=name)
-        self._gamma = torch.tensor(gamma)
+        self._gamma = discount_factors(gamma, type(self).__name__)
         self._td_error_loss_fn = td_error_loss_fn
         self._use_gae = use_gae
-        self._lambda = td_lambda
+        self._lambda = trace_decay(td_lambda, type(self).__name__)
         self._use_td_lambda_return = use_td_lambda_return
         self._normalize_advantages = normalize_advantages
         self._advantage_clip = advantage_clip

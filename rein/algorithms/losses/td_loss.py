@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rein.algorithms.losses.ranges import discount_factors, trace_decay
 from rein.config import configurable
 from rein.data_structures import LossInfo
 from rein.ops import (
@@ -59,9 +60,9 @@ class TDLoss(nn.Module):
         """
         super().__init__()
         self._name = name
-        self._gamma = torch.tensor(gamma)
+        self._gamma = discount_factors(gamma, type(self).__name__)
         self._td_error_loss_fn = td_error_loss_fn
-        self._lambda = td_lambda
+        self._lambda = trace_decay(td_lambda, type(self).__name__)
         self._normalize_target = normalize_target
         # In a list and not a submodule: its shape is known at the first loss only, too late for loading a state.
         self._target_normalizer: list[AdaptiveNormalizer] = []

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rein.algorithms.losses.ranges import discount_factors
 from rein.algorithms.losses.td_loss import LossFunction, summarize_td
 from rein.config import configurable
 from rein.data_structures import LossInfo, StepType
@@ -42,7 +43,7 @@ class TAACTDLoss(nn.Module):
         """
         super().__init__()
         self._name = name
-        self._gamma = torch.tensor(gamma)
+        self._gamma = discount_factors(gamma, type(self).__name__)
         self._td_error_loss_fn = td_error_loss_fn
         self._debug_summaries = debug_summaries
 
