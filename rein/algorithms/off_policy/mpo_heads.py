@@ -90,16 +90,18 @@ class NormalHead:
         value = pessimistic(critics((repeated, flat))[0], None).reshape(size, num)
         return Candidates(action, value, torch.full_like(value, 1.0 / num).log_())
 
-    def log_likelihood(self, policy: Nest, target: Nest, action: Nest) -> Tensor:
+    @staticmethod
+    def log_likelihood(policy: Nest, target: Nest, action: Nest) -> Tensor:
         """Log pi(a; mu, Sigma') + log pi(a; mu', Sigma) of candidates [..., N, event]: [..., N]."""
         leading = nest.flatten(target)[0].batch_shape
         sample_first = nest.map_structure(lambda a: a.movedim(len(leading), 0), action)
-        parts = self._decoupled(policy, target)
+        parts = NormalHead._decoupled(policy, target)
         return sum(compute_log_probability(part, sample_first) for part in parts).movedim(0, -1)  # type: ignore[union-attr]
 
-    def divergences(self, policy: Nest, target: Nest) -> tuple[Tensor, ...]:
+    @staticmethod
+    def divergences(policy: Nest, target: Nest) -> tuple[Tensor, ...]:
         """KL(pi' || pi) by the mean alone and by the variance alone, [...] each."""
-        return tuple(kl_divergence(target, part) for part in self._decoupled(policy, target))
+        return tuple(kl_divergence(target, part) for part in NormalHead._decoupled(policy, target))
 
     @staticmethod
     def _decoupled(policy: Nest, target: Nest) -> tuple[Nest, Nest]:
@@ -151,10 +153,12 @@ class CategoricalHead:
         action = torch.arange(self._num_actions, device=value.device).expand(value.shape)
         return Candidates(action, value, policy.log_probs)
 
-    def log_likelihood(self, policy: Categorical, target: Categorical, action: Tensor) -> Tensor:
+    @staticmethod
+    def log_likelihood(policy: Categorical, target: Categorical, action: Tensor) -> Tensor:
         """Log pi(a) of candidates, [..., N]."""
         return policy.log_probs
 
-    def divergences(self, policy: Categorical, target: Categorical) -> tuple[Tensor, ...]:
+    @staticmethod
+    def divergences(policy: Categorical, target: Categorical) -> tuple[Tensor, ...]:
         """KL(pi' || pi), [...]."""
         return (kl_divergence(target, policy),)

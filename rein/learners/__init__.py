@@ -1,0 +1,11 @@
+"""Learners: acting, gradients, steps and weights as separate calls, over an actor that is handed in."""
+
+from rein.learners.base import Learner, LearnerFactory
+from rein.learners.ddpg import DDPG
+from rein.learners.ddqn import DDQN
+from rein.learners.mpo import MPO
+from rein.learners.network_actor import NetworkActor
+from rein.learners.sac import SAC
+from rein.learners.td3 import TD3
+
+__all__ = ["DDPG", "DDQN", "MPO", "SAC", "TD3", "Learner", "LearnerFactory", "NetworkActor"]

@@ -1,0 +1,395 @@
+"""What the five learners have in common: acting, gradients, steps and weights as four separate things.
+
+A learner trains an actor that somebody hands in. Gradients never change parameters, and a step never sees data, so that each
+may be done by another process:
+
+    gradients, info = learner.compute_gradients(batch)     # anywhere
+    learner.apply_gradients(gradients)                     # where the parameters are
+    replica.set_weights(learner.get_weights())             # everywhere else
+
+The actor has `action_space`, `is_recurrent`, modules `policy_net`, `q1` and, for two critics, `q2`, and
+
+    get_action(obs, rhs, done, deterministic=False) -> action, clipped action, log-probability [B, 1], rhs, entropy, dist
+    get_q_scores(obs, rhs, done, actions=None) -> {"q1": [B, 1] or [B, n], "q2": the same, "rhs": dict}
+
+where `dist` is the distribution of `action`. `rein.learners.NetworkActor` makes one of Rein's networks.
+
+The target of all five is y = r + gamma^n (1 - done') V'(s'), without gradient.
+"""
+
+import copy
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from rein.learners.batches import N_STEP, PER_WEIGHTS, Rows, View, read_rows
+from rein.ops import soft_update
+
+logger = logging.getLogger(__name__)
+
+NO_ADDONS: list[Any] = []
+"""The documented default of `policy_loss_addons`; never written to."""
+
+_LEARNER_STATE = "learner."
+"""In front of what travels with the weights but does not belong to the actor."""
+
+
+class LearnerFactory:
+    """Makes a learner where it is needed; can be sent to another process."""
+
+    def __init__(self, kind: type["Learner"], settings: Mapping[str, Any]) -> None:
+        """Builds nothing.
+
+        Args:
+            kind: of the learner.
+            settings: arguments of its constructor.
+        """
+        self.kind, self.settings = kind, dict(settings)
+
+    def __call__(self, device: torch.device | str, actor: Any, envs: Any) -> "Learner":
+        """A learner of `actor`."""
+        return self.kind(device, envs, actor, **self.settings)
+
+
+class Learner:
+    """Base of the learners."""
+
+    critic_names: tuple[str, ...] = ("q1",)
+    has_policy = True
+
+    def __init__(
+        self,
+        device: torch.device | str,
+        envs: Any,
+        actor: Any,
+        *,
+        gamma: float,
+        polyak: float,
+        num_updates: int,
+        update_every: int,
+        test_every: int,
+        max_grad_norm: float,
+        start_steps: int,
+        mini_batch_size: int,
+        num_test_episodes: int,
+        target_update_interval: float,
+        policy_loss_addons: Any,
+    ) -> None:
+        """Makes targets; optimizers are made by the subclass.
+
+        Args:
+            device: where losses are computed.
+            envs: environments of the learner's actor; not used.
+            actor: see the module.
+            gamma: discount factor.
+            polyak: how much of the targets stays at each of their updates.
+            num_updates: updates in a row, from one fragment of data.
+            update_every: environment steps from one fragment to the next.
+            test_every: updates between tests.
+            max_grad_norm: of each group of parameters.
+            start_steps: random environment steps before anything is learnt.
+            mini_batch_size: rows per update.
+            num_test_episodes: episodes of each test.
+            target_update_interval: updates between those of the targets.
+            policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+        """
+        missing = [name for name in self._module_names() if getattr(actor, name, None) is None]
+        if missing:
+            raise ValueError(f"{type(self).__name__} needs an actor with {', '.join(missing)}: this one has none")
+        if not 0.0 <= polyak <= 1.0:
+            raise ValueError(f"polyak is {polyak}: it is the share of the targets that stays, between 0 and 1")
+        if target_update_interval <= 0:
+            raise ValueError(f"target_update_interval is {target_update_interval}: it must be positive")
+        if polyak == 1.0:
+            logger.warning("polyak is 1: the targets of %s never move", type(self).__name__)
+        self.device = torch.device(device)
+        self.envs = envs
+        self.actor = actor.to(self.device)
+        self.actor_targets = copy.deepcopy(self.actor)
+        for parameter in self.actor_targets.parameters():
+            parameter.requires_grad_(False)
+        self.iter = 0
+        """Updates that were made or received."""
+        self._gamma, self.polyak, self.max_grad_norm = gamma, polyak, max_grad_norm
+        self.target_update_interval = target_update_interval
+        self._num_updates, self._update_every, self._test_every = num_updates, update_every, test_every
+        self._start_steps, self._mini_batch_size = start_steps, mini_batch_size
+        self._num_test_episodes = num_test_episodes
+        is_list = isinstance(policy_loss_addons, list | tuple)
+        self.policy_loss_addons = list(policy_loss_addons) if is_list else [policy_loss_addons]
+        for addon in self.policy_loss_addons:
+            addon.setup(self.actor, self.device)
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        """By the name of the gradients that they take, such as "q_grads"."""
+
+    @classmethod
+    def _module_names(cls) -> tuple[str, ...]:
+        return (("policy_net",) if cls.has_policy else ()) + cls.critic_names
+
+    def _add_adam(self, group: str, parameters: Sequence[Parameter], lr: float) -> None:
+        self.optimizers[group] = torch.optim.Adam(parameters, lr=lr)
+
+    @property
+    def _critic_parameters(self) -> list[Parameter]:
+        return [one for name in self.critic_names for one in getattr(self.actor, name).parameters()]
+
+    # What drives a learner needs to know.
+
+    @property
+    def gamma(self) -> float:
+        """Discount factor."""
+        return self._gamma
+
+    @property
+    def start_steps(self) -> int:
+        """Random environment steps before anything is learnt."""
+        return self._start_steps
+
+    @property
+    def num_epochs(self) -> int:
+        """Passes over the stored data: always 1."""
+        return 1
+
+    @property
+    def update_every(self) -> int:
+        """Environment steps between stages of updates."""
+        return self._update_every
+
+    @property
+    def num_mini_batch(self) -> int:
+        """Updates of a stage."""
+        return self._num_updates
+
+    @property
+    def mini_batch_size(self) -> int:
+        """Rows per update."""
+        return self._mini_batch_size
+
+    @property
+    def test_every(self) -> int:
+        """Updates between tests."""
+        return self._test_every
+
+    @property
+    def num_test_episodes(self) -> int:
+        """Episodes of each test."""
+        return self._num_test_episodes
+
+    def update_algorithm_parameter(self, parameter_name: str, new_parameter_value: Any) -> None:
+        """Changes an attribute; one that there is not is left alone, with a warning.
+
+        Args:
+            parameter_name: of the constructor; `lr` is the rate of all optimizers.
+            new_parameter_value: its value from now on.
+        """
+        groups = _RATES.get(parameter_name)
+        if groups is not None:
+            for name, optimizer in self.optimizers.items():
+                if groups == "" or name == groups:
+                    for group in optimizer.param_groups:
+                        group["lr"] = new_parameter_value
+        hidden = "_" + {"num_mini_batch": "num_updates"}.get(parameter_name, parameter_name)
+        if hidden in vars(self):
+            setattr(self, hidden, new_parameter_value)
+        elif parameter_name in vars(self):
+            setattr(self, parameter_name, new_parameter_value)
+        elif groups is None:
+            logger.warning("%s has no parameter %r", type(self).__name__, parameter_name)
+
+    # Acting.
+
+    @torch.no_grad()
+    def acting_step(
+        self, obs: Any, rhs: dict[str, Tensor], done: Tensor, deterministic: bool = False
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Any]]:
+        """Picks actions.
+
+        Args:
+            obs: [E, ...].
+            rhs: recurrent states by name.
+            done: [E, 1], 1 where the environment restarted with this observation.
+            deterministic: the best action, without exploration.
+
+        Returns:
+            Actions, actions within their bounds, recurrent states, and nothing else.
+        """
+        action, clipped_action, _, rhs, *_ = self.actor.get_action(obs, rhs, done, deterministic=deterministic)
+        return action, clipped_action, rhs, {}
+
+    # Losses.
+
+    def _rows(self, batch: Mapping[str, Any], per_weights: Any) -> Rows:
+        return read_rows(batch, self.actor, per_weights, self.device)
+
+    def _targets(self, rows: Rows, n_step: float, next_value: Tensor) -> Tensor:
+        """Y [B, 1] from V'(s') [B, 1]."""
+        return (rows.reward + self._gamma**n_step * (1.0 - rows.next.done) * next_value).detach()
+
+    def _q_scores(self, actor: Any, view: View, *actions: Tensor) -> list[Tensor]:
+        """Values of all critics."""
+        scores = actor.get_q_scores(*view, *actions)
+        return [scores[name] for name in self.critic_names]
+
+    def _addon_terms(self, batch: Mapping[str, Any], dist: Any, loss: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """A loss with the terms of the add-ons, and what they report."""
+        info: dict[str, Any] = {}
+        for addon in self.policy_loss_addons:
+            term, info = addon.compute_loss_term(batch, dist, info)
+            loss = loss + term
+        return loss, info
+
+    # Gradients.
+
+    def compute_gradients(self, batch: Mapping[str, Any], grads_to_cpu: bool = True) -> tuple[Any, dict[str, Any]]:
+        """Gradients of a batch; no parameter is changed.
+
+        Args:
+            batch: see `rein.learners.batches`; it is left as it is.
+            grads_to_cpu: give arrays that can be sent away, in the place of tensors.
+
+        Returns:
+            Lists in the order of the parameters by group, None where a parameter has none; and numbers to report, with
+            `errors` [B, 1] if the batch has `per_weights`.
+        """
+        losses, info, errors = self._losses(batch, batch.get(N_STEP, 1), batch.get(PER_WEIGHTS, 1.0))
+        grads = {}
+        for group, optimizer in self.optimizers.items():
+            parameters = [one for part in optimizer.param_groups for one in part["params"]]
+            values: Sequence[Tensor | None] = [None] * len(parameters)
+            if group in losses:
+                values = torch.autograd.grad(losses[group], parameters, retain_graph=True, allow_unused=True)
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.grad = value
+            if group in losses:
+                if self.max_grad_norm and group in ("q_grads", "pi_grads"):
+                    nn.utils.clip_grad_norm_(parameters, self.max_grad_norm)
+                grads[group] = [_sent(one.grad, grads_to_cpu) for one in parameters]
+        if PER_WEIGHTS in batch:
+            info["errors"] = errors.detach()
+        return self._packed(grads), info
+
+    def _losses(
+        self, batch: Mapping[str, Any], n_step: float, per_weights: Any
+    ) -> tuple[dict[str, Tensor], dict[str, Any], Tensor]:
+        """Losses by the name of their gradients, numbers to report, and TD errors [B, 1]."""
+        raise NotImplementedError
+
+    def _packed(self, grads: dict[str, list[Any]]) -> Any:
+        """Gradients in the form that is documented."""
+        return grads
+
+    def apply_gradients(self, gradients: Any = None) -> None:
+        """Makes a step of the optimizers, and what follows an update.
+
+        Args:
+            gradients: from `compute_gradients`, of this learner or another; None takes what `compute_gradients` left.
+        """
+        if gradients is not None:
+            self._put(gradients if isinstance(gradients, Mapping) else {"q_grads": gradients})
+        for optimizer in self.optimizers.values():
+            if any(one.grad is not None for group in optimizer.param_groups for one in group["params"]):
+                optimizer.step()
+        self._after_update()
+
+    def _put(self, gradients: Mapping[str, Sequence[Any]]) -> None:
+        unknown = sorted(set(gradients) - set(self.optimizers))
+        if unknown:
+            raise ValueError(f"gradients of {unknown}: {type(self).__name__} has those of {sorted(self.optimizers)}")
+        for name, optimizer in self.optimizers.items():
+            parameters = [one for group in optimizer.param_groups for one in group["params"]]
+            values = gradients.get(name, [None] * len(parameters))
+            if len(values) != len(parameters):
+                raise ValueError(f"{name} has {len(values)} gradients for {len(parameters)} parameters")
+            for parameter, value in zip(parameters, values, strict=True):
+                parameter.grad = None if value is None else _received(value, parameter)
+
+    def _after_update(self) -> None:
+        """Counts an update and moves the targets, if it is their turn."""
+        self.iter += 1
+        if self.iter % self.target_update_interval == 0:
+            self._move_targets()
+
+    def _move_targets(self) -> None:
+        soft_update(self.actor, self.actor_targets, 1.0 - self.polyak)
+
+    # Weights.
+
+    def get_weights(self) -> dict[str, Tensor]:
+        """What another learner of the same kind needs to act and learn as this one does, without targets."""
+        weights = {name: tensor.detach().cpu().clone() for name, tensor in self.actor.state_dict().items()}
+        return {**weights, **{_LEARNER_STATE + name: value for name, value in self._travelling_state().items()}}
+
+    def set_weights(self, actor_weights: Mapping[str, Any]) -> None:
+        """Takes over parameters that somebody else updated once: counts the update, and moves the targets.
+
+        Args:
+            actor_weights: `state_dict` of an actor, or what `get_weights` gives, which is taken as it is there.
+        """
+        own = self._load_actor(actor_weights)
+        self._after_update()
+        self._take_travelling_state(own)
+
+    def load_weights(self, actor_weights: Mapping[str, Any]) -> None:
+        """Takes over parameters without counting an update, such as the ones to begin with."""
+        self._take_travelling_state(self._load_actor(actor_weights))
+
+    def _load_actor(self, weights: Mapping[str, Any]) -> dict[str, Any]:
+        """Loads what belongs to the actor; returns the rest by name."""
+        own = {name: value for name, value in weights.items() if name.startswith(_LEARNER_STATE)}
+        self.actor.load_state_dict({name: torch.as_tensor(weights[name]) for name in weights if name not in own})
+        return {name.removeprefix(_LEARNER_STATE): value for name, value in own.items()}
+
+    def _travelling_state(self) -> dict[str, Tensor]:
+        """What travels with the weights besides the actor."""
+        return {}
+
+    def _take_travelling_state(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `_travelling_state` gave; nothing where it was left out."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that going on exactly needs: actor, targets, optimizers and counters."""
+        return {
+            "weights": self.get_weights(),
+            "targets": self.actor_targets.state_dict(),
+            "optimizers": {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()},
+            "iter": self.iter,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` gave."""
+        self.load_weights(state["weights"])
+        self.actor_targets.load_state_dict(state["targets"])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+        self.iter = state["iter"]
+
+
+_RATES = {"lr": "", "lr_q": "q_grads", "lr_pi": "pi_grads", "lr_alpha": "alpha_grads"}
+
+
+def factory(kind: type[Learner], settings: Mapping[str, Any]) -> tuple[Callable[..., Any], str]:
+    """What `create_factory` returns, from its `locals()`."""
+    return LearnerFactory(kind, {name: value for name, value in settings.items() if name != "cls"}), kind.__name__
+
+
+def is_discrete(space: Any) -> bool:
+    """Whether actions of a space are counted."""
+    return hasattr(space, "n")
+
+
+def _sent(gradient: Tensor | None, to_cpu: bool) -> Any:
+    if gradient is None or not to_cpu:
+        return gradient
+    return gradient.detach().cpu().numpy()
+
+
+def _received(value: Tensor | np.ndarray, parameter: Parameter) -> Tensor:
+    tensor = torch.as_tensor(value).to(parameter)
+    if tensor.shape != parameter.shape:
+        raise ValueError(f"a gradient of shape {tuple(tensor.shape)} for a parameter of {tuple(parameter.shape)}")
+    return tensor
