@@ -55,6 +55,7 @@ from rein.networks.projection_networks import (
 from rein.networks.q_networks import QNetwork, QRNNNetwork
 from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
 from rein.networks.relu_mlp import ReluMLP
+from rein.networks.spec_encoders import encoder_for, encoding_choices
 from rein.networks.state import reset_state, reset_state_at_first, zero_state
 from rein.networks.transformer_networks import TransformerCell, TransformerNetwork, TransformerState
 from rein.networks.unet import MoNetUNet
@@ -121,6 +122,8 @@ __all__ = [
     "ValueNetwork",
     "ValueRNNNetwork",
     "VmapParallelNetwork",
+    "encoder_for",
+    "encoding_choices",
     "reset_state",
     "reset_state_at_first",
     "zero_state",

@@ -15,6 +15,7 @@ from rein.networks.network import Network
 from rein.networks.parallel import NaiveParallelNetwork
 from rein.networks.preprocessing import InputPreprocessing
 from rein.networks.recurrent import CellCtor
+from rein.networks.spec_encoders import fitting_inputs
 from rein.networks.trunks import Memory, make_trunk, value_layer
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -116,6 +117,7 @@ def _encoder(
     name: str,
 ) -> tuple[EncodingNetwork | None, TensorSpec]:
     """An encoder and the spec of its output; None if there is nothing to do."""
+    preprocessors, combiner = fitting_inputs(spec, preprocessors, combiner, conv_layer_params)
     has_layers = conv_layer_params or fc_layer_params
     if isinstance(spec, TensorSpec) and preprocessors is combiner is None and not has_layers:
         return None, spec

@@ -21,6 +21,7 @@ from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.preprocessing import make_preprocessing
 from rein.networks.recurrent import CellCtor
+from rein.networks.spec_encoders import fitting_inputs
 from rein.specs import TensorSpec
 
 
@@ -63,7 +64,8 @@ class EncodingNetwork(Network):
             input_tensor_spec: nest of specs of the input.
             output_tensor_spec: the output is reshaped to it; its size must be that of the last layer.
             input_preprocessors: see `InputPreprocessing`.
-            preprocessing_combiner: makes one tensor of a nested input; required for one.
+            preprocessing_combiner: makes one tensor of a nested input. If neither this nor the two beside it are given,
+                the parts are encoded as `encoder_for` says and concatenated.
             conv_layer_params: see `ImageEncodingNetwork`; for an image.
             fc_layer_params: sizes of the fully connected layers.
             activation: of all layers but the last.
@@ -79,6 +81,11 @@ class EncodingNetwork(Network):
         """
         super().__init__(input_tensor_spec, name=name)
         _check_last_layer(name, last_layer_size, last_activation)
+        has_fc = bool(fc_layer_params) or last_layer_size is not None
+        if has_fc:
+            input_preprocessors, preprocessing_combiner = fitting_inputs(
+                input_tensor_spec, input_preprocessors, preprocessing_combiner, conv_layer_params
+            )
         self.preprocessing, spec = make_preprocessing(
             input_tensor_spec, input_preprocessors, preprocessing_combiner, name
         )
@@ -93,7 +100,6 @@ class EncodingNetwork(Network):
             )
             spec = image.output_spec
             parts.extend(image.layers._modules.values())  # type: ignore[arg-type]
-        has_fc = bool(fc_layer_params) or last_layer_size is not None
         size = vector_size(spec, name) if has_fc else spec.numel
         fcs = fc_chain(size, fc_layer_params, activation, kernel_initializer, use_fc_bn, use_fc_ln)
         parts.extend(fcs._modules.values())  # type: ignore[arg-type]
@@ -168,6 +174,9 @@ class RecurrentEncodingNetwork(Network):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
+        input_preprocessors, preprocessing_combiner = fitting_inputs(
+            input_tensor_spec, input_preprocessors, preprocessing_combiner, conv_layer_params
+        )
         self.encoder = EncodingNetwork(
             input_tensor_spec,
             input_preprocessors=input_preprocessors,

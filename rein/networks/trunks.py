@@ -12,6 +12,7 @@ from rein.networks.layers import identity
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
 from rein.networks.recurrent import CellCtor
+from rein.networks.spec_encoders import fitting_inputs
 from rein.specs import TensorSpec
 
 
@@ -43,7 +44,8 @@ def make_trunk(
     Args:
         input_tensor_spec: nest of specs of the input.
         input_preprocessors: see `InputPreprocessing`.
-        preprocessing_combiner: makes one tensor of a nested input; required for one.
+        preprocessing_combiner: makes one tensor of a nested input. If neither this nor the two beside it are given, the
+            parts are encoded as `encoder_for` says and concatenated.
         conv_layer_params: see `ImageEncodingNetwork`; for an image.
         fc_layer_params: sizes of the hidden layers, those before the memory if there is one.
         activation: of the hidden layers.
@@ -52,6 +54,9 @@ def make_trunk(
         memory: cells and the layers after them; None: no memory.
         **more: further arguments of the encoder, such as `value_layer` gives.
     """
+    input_preprocessors, preprocessing_combiner = fitting_inputs(
+        input_tensor_spec, input_preprocessors, preprocessing_combiner, conv_layer_params
+    )
     shared: dict[str, Any] = {
         "input_preprocessors": input_preprocessors,
         "preprocessing_combiner": preprocessing_combiner,

@@ -13,7 +13,7 @@ from rein.agents import Agent
 from rein.distributions import DistributionSpec
 from rein.framework import Algorithm, RLAlgorithm
 from rein.nest import Nest
-from rein.networks import Network
+from rein.networks import Network, encoding_choices
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 Ports = dict[str, str]
@@ -29,7 +29,7 @@ class Node(TypedDict):
     kind: str
     """algorithm, network, module or parameter."""
     inputs: Ports
-    """What goes in: shapes, types and limits by path."""
+    """What goes in: shapes, types and limits by path; then, in brackets, what a network makes of it by default."""
     outputs: Ports
     state: Ports
     """What it remembers from step to step."""
@@ -159,11 +159,16 @@ class _Walk:
         self, module: nn.Module, name: str, kind: str, ports: tuple[Nest, Nest], state: Nest, children: list[Node]
     ) -> Node:
         parameters = list(module.parameters())
+        inputs = _texts(ports[0])
+        if isinstance(module, Network):
+            for path, choice in encoding_choices(module).items():
+                if path in inputs:
+                    inputs[path] += f" ({choice})"
         return Node(
             name=name,
             type=type(module).__name__,
             kind=kind,
-            inputs=_texts(ports[0]),
+            inputs=inputs,
             outputs=_texts(ports[1]),
             state=_texts(state),
             parameters=sum(p.numel() for p in parameters),

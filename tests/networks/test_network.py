@@ -344,11 +344,11 @@ def test_layer_sizes_that_cannot_work_are_refused(kwargs, message):
 
 def test_inputs_that_need_preprocessing_are_refused_with_the_fix():
     with pytest.raises(ValueError, match="preprocessing_combiner such as NestConcat"):
-        EncodingNetwork((VECTOR, VECTOR), fc_layer_params=(4,))
+        EncodingNetwork((VECTOR, VECTOR), input_preprocessors=(None, None), fc_layer_params=(4,))
     with pytest.raises(ValueError, match="EmbeddingPreprocessor"):
-        EncodingNetwork(TensorSpec((3,), torch.int64), fc_layer_params=(4,))
+        EncodingNetwork(TensorSpec((3,), torch.int64), input_preprocessors=torch.abs, fc_layer_params=(4,))
     with pytest.raises(ValueError, match="conv_layer_params for an image"):
-        EncodingNetwork(TensorSpec((3, 8, 8)), fc_layer_params=(4,))
+        EncodingNetwork(TensorSpec((3, 8, 8)), input_preprocessors=torch.abs, fc_layer_params=(4,))
     with pytest.raises(ValueError, match="not structured like"):
         EncodingNetwork((VECTOR, VECTOR), input_preprocessors=(None,), preprocessing_combiner=NestConcat())
     with pytest.raises(ValueError, match="has a state"):

@@ -147,7 +147,10 @@ def test_noisy_values_explore_in_training_only():
         (lambda: QNetwork(VECTOR, BoundedTensorSpec((), torch.int64, 1, 3)), "start at 0"),
         (lambda: QNetwork(VECTOR, CHOICE, num_quantiles=0), "num_quantiles must be at least 1"),
         (lambda: CriticNetwork(VECTOR), "must be \\(observation_spec, action_spec\\)"),
-        (lambda: CriticNetwork(((VECTOR, VECTOR), ACTION)), "preprocessing_combiner"),
+        (
+            lambda: CriticNetwork(((VECTOR, VECTOR), ACTION), observation_input_processors=(None, None)),
+            "preprocessing_combiner",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(build, message):

@@ -51,7 +51,13 @@ class GridObservation(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordCon
             height, width = grid.height, grid.width
         elif view == "rgb":
             height, width = grid.height * tile_size, grid.width * tile_size
-        image = spaces.Box(0, 255, (channels, height, width), np.uint8)
+        # The world says 255 for all; what there is are objects, colors and states, whose limits tell networks so.
+        highest = 255 if view == "rgb" else _highest_codes().reshape(channels, 1, 1)
+        image = spaces.Box(
+            np.zeros((channels, height, width), np.uint8),
+            np.broadcast_to(np.uint8(highest), (channels, height, width)),
+            dtype=np.uint8,
+        )
         self.observation_space = image
         if view == "partial":
             parts: dict[str, spaces.Space[Any]] = {"image": image, "direction": spaces.Discrete(4)}
@@ -87,6 +93,14 @@ class GridObservation(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordCon
     def _encode(self, mission: str) -> NDArray[np.uint8]:
         text = np.frombuffer(mission.encode()[: self._mission_length], np.uint8)
         return np.pad(text, (0, self._mission_length - len(text)))
+
+
+def _highest_codes() -> NDArray[np.uint8]:
+    """The highest code of objects, of colors, and of states of doors and directions."""
+    from minigrid.core.constants import COLOR_TO_IDX, DIR_TO_VEC, OBJECT_TO_IDX, STATE_TO_IDX
+
+    states = max(*STATE_TO_IDX.values(), len(DIR_TO_VEC) - 1)
+    return np.array([max(OBJECT_TO_IDX.values()), max(COLOR_TO_IDX.values()), states], np.uint8)
 
 
 def _make(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
