@@ -17,7 +17,7 @@ is that of the channels. From 36 pixels up the layers are those of Mnih et al. (
 "IMPALA") with two stages.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ _EMBEDDING_SIZE = 64
 class SpecEncoder(Chain):
     """The layers chosen for one array, and the choice in words."""
 
-    def __init__(self, layers: list[nn.Module], choice: str) -> None:
+    def __init__(self, layers: Sequence[nn.Module], choice: str) -> None:
         super().__init__(layers)
         self.choice = choice
 

@@ -22,7 +22,9 @@ class OneHotCodes(Layer):
         super().__init__()
         lows, highs = np.asarray(minimum, np.int64), np.asarray(maximum, np.int64)
         if lows.ndim != 1 or lows.shape != highs.shape or (lows > highs).any():
-            raise ValueError(f"OneHotCodes: minimum {minimum} and maximum {maximum} are not limits of a row of numbers")
+            raise ValueError(
+                f"OneHotCodes: minimum {minimum!r} and maximum {maximum!r} are not limits of a row of numbers"
+            )
         if dim >= 0:
             raise ValueError(f"OneHotCodes: count dim from the end, got {dim}")
         counts = highs - lows + 1
