@@ -94,6 +94,28 @@ class DynamicsLearningAlgorithm(Algorithm):
         """Specs of the state, for the algorithm that this one is a part of."""
         return self._train_state_spec
 
+    def predict_step(self, time_step: TimeStep, state: DynamicsState) -> AlgStep:
+        """The feature of this time step, predicted from that of the step before.
+
+        Args:
+            time_step: its `prev_action` [B, ...] is used.
+            state: with the feature of the step before.
+        """
+        self._missing("predict_step")
+
+    def train_step(self, time_step: TimeStep, state: DynamicsState, rollout_info: Nest = ()) -> AlgStep:
+        """The loss of the prediction of this time step.
+
+        Args:
+            time_step: [B, ...]; its observation is the truth.
+            state: with the feature of the step before.
+            rollout_info: not used.
+
+        Returns:
+            `info` is a `DynamicsInfo` with the losses [B].
+        """
+        self._missing("train_step")
+
     def update_state(self, time_step: TimeStep, state: DynamicsState) -> DynamicsState:
         """The state after an observation was made while acting.
 

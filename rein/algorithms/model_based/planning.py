@@ -192,7 +192,7 @@ class RandomShootingAlgorithm(PlanAlgorithm):
         plans = uniform_plans(
             self._lower_bound,
             self._upper_bound,
-            time_step.step_type.shape[0],
+            time_step.observation.shape[0],
             self._population_size,
             self._planning_horizon,
         )
@@ -342,6 +342,8 @@ def _bounds(spec: TensorSpec, lower: Bound, upper: Bound, name: str) -> tuple[Te
         if np.ndim(value) > 1 or np.size(value) not in (1, spec.numel):
             raise ValueError(f"{name}: {what} is {given}: give one number, or one for each of {spec.numel} elements")
         sides.append(torch.as_tensor(np.array(value), dtype=spec.dtype).expand(spec.shape).clone())
+    if not bool(torch.isfinite(sides[1] - sides[0]).all()):
+        raise ValueError(f"{name}: the range of the action is infinite in {spec.dtype}: give narrower bounds")
     if not bool((sides[0] < sides[1]).all()):
         raise ValueError(f"{name}: the lower bound {sides[0].tolist()} is not below the upper {sides[1].tolist()}")
     return sides[0], sides[1]

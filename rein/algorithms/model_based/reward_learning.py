@@ -45,6 +45,16 @@ class RewardEstimationAlgorithm(Algorithm):
         """
         self._missing("compute_reward")
 
+    def train_step(self, time_step: TimeStep, state: Nest, rollout_info: Nest = None) -> AlgStep:
+        """What there is to learn of a step; its `info` is a `LossInfo` with losses [B], or empty.
+
+        Args:
+            time_step: [B, ...] with the reward for having come here.
+            state: of this module.
+            rollout_info: not used.
+        """
+        self._missing("train_step")
+
 
 @configurable
 class FixedRewardFunction(RewardEstimationAlgorithm):

@@ -190,6 +190,7 @@ def test_bounds_are_per_element_and_may_be_given(cls: str) -> None:
         ({"action_spec": BoundedTensorSpec((1,), torch.float32, 0, float("inf"))}, "give a finite upper_bound"),
         ({"action_spec": BoundedTensorSpec((), torch.int64, 0, 3)}, "plans a vector of real numbers"),
         ({"action_spec": (ONE, ONE)}, "a nest of actions is refused"),
+        ({"action_spec": BoundedTensorSpec((1,), torch.float32, -3e38, 3e38)}, "the range of the action is infinite"),
         ({"upper_bound": -1.0}, "is not below the upper"),
         ({"upper_bound": (1.0, 2.0)}, "one for each of 1 elements"),
     ],
