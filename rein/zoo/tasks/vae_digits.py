@@ -14,7 +14,7 @@ ENTRY = {
 
 import_config("bases/codec.py")
 
-config("digits", batch_size=64, as_images=False)
-config("vae_codec", z_dim=8, hidden_layers=(256, 256))
+config("digits", batch_size=64)
+config("vae_codec", z_dim=8, hidden_layers=(256,))
 config("CodecTraining", data_creator=digits)
 config("TrainerConfig", num_iterations=150)

@@ -15,7 +15,7 @@ ENTRY = {
 
 import_config("bases/codec.py")
 
-config("digits", batch_size=64, as_images=False)
-config("vq_vae_codec", num_codes=64, num_variables=4, code_size=8, hidden_layers=(256, 256))
+config("digits", batch_size=64)
+config("vq_vae_codec", num_codes=64, num_variables=4, code_size=8, hidden_layers=(256,))
 config("CodecTraining", codec_ctor=vq_vae_codec, data_creator=digits)
 config("TrainerConfig", num_iterations=150)
