@@ -74,8 +74,9 @@ def _evaluate_supervised(arguments: argparse.Namespace, session: Session, direct
     from rein.config import fresh_configs
     from rein.runtime.seeding import seed_everything
     from rein.training.report import write_report
-    from rein.training.supervised import load_supervised, measure
+    from rein.training.supervised import measure
     from rein.training.supervised_report import evaluation_charts, evaluation_text
+    from rein.training.supervised_runs import load_supervised
 
     with fresh_configs():
         algorithm, checkpoint = load_supervised(directory, arguments.checkpoint)

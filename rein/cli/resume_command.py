@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.config import fresh_configs
     from rein.training.launch import extend, resume_run
     from rein.training.run_directory import RunDirectory, RunDirectoryError
-    from rein.training.supervised import resume_supervised_run
+    from rein.training.supervised_runs import resume_supervised_run
 
     directory = RunDirectory.open(arguments.run)
     record = directory.record()

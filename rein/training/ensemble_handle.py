@@ -23,10 +23,9 @@ from rein.training.supervised import (
     SupervisedEvaluation,
     SupervisedResult,
     SupervisedTrainer,
-    load_supervised,
     measure,
-    resume_supervised_run,
 )
+from rein.training.supervised_runs import load_supervised, resume_supervised_run
 
 Array = NDArray[np.float32]
 

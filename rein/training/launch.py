@@ -22,7 +22,8 @@ from rein.framework import TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
 from rein.training.run_directory import RunDirectory, write_atomically
-from rein.training.supervised import SupervisedTrainer, start_supervised_run
+from rein.training.supervised import SupervisedTrainer
+from rein.training.supervised_runs import start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
 
 DEFAULT_SEED = 0

@@ -9,7 +9,7 @@ from rein.algorithms.representation.pictures import write_pictures
 from rein.config import fresh_configs
 from rein.training.policy import Policy, load_policy
 from rein.training.run_directory import RunDirectory
-from rein.training.supervised import load_supervised
+from rein.training.supervised_runs import load_supervised
 
 
 def draw_run(directory: RunDirectory, folder: Path, num_examples: int = 8) -> list[Path]:

@@ -5,23 +5,21 @@ summaries (counted by passes), checkpoints, and a resumed run equals one that ne
 from the random numbers of the run, which are saved.
 """
 
-import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from rein.config import SavedConfigError, configurable, install_name_resolver, load_saved_config, save_config
+from rein.config import SavedConfigError, configurable, save_config
 from rein.framework import Algorithm, TrainerConfig
 from rein.runtime import get_rng_state, set_rng_state, summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import seed_everything
 from rein.runtime.writers import create_summary_writer
-from rein.training.agent_tree import describe_agent
 from rein.training.keepsakes import is_confirmed, keep_code, profile_to
-from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
+from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Every
 from rein.training.signals import StopRequest
 from rein.training.trainer import Progress
@@ -310,94 +308,3 @@ def _random_numbers_of(seed: int) -> Iterator[None]:
         yield
     finally:
         set_rng_state(before)
-
-
-# Runs.
-
-
-def start_supervised_run(
-    directory: RunDirectory,
-    name: str,
-    seed: int,
-    observers: Sequence[SupervisedObserver] = (),
-    facts: Mapping[str, Any] | None = None,
-) -> SupervisedTrainer:
-    """A trainer for the configuration in force, in a new run directory; see `launch.start_run`.
-
-    Args:
-        directory: made by `RunDirectory.create`.
-        name: what to call the run, without the seed.
-        seed: of the run, from `launch.settle_seed`.
-        observers: displays.
-        facts: more for run.json, such as the command.
-    """
-    settings = TrainerConfig(root_dir=str(directory.path))
-    trainer = SupervisedTrainer(settings, directory, observers)
-    save_config(directory.config)
-    write_atomically(directory.agent, json.dumps(describe_agent(trainer.algorithm)) + "\n")
-    directory.start(
-        name=name,
-        seed=seed,
-        ml_type="sl",
-        device=str(trainer.run.device),
-        algorithm=type(trainer.algorithm).__name__,
-        num_iterations=settings.num_iterations,
-        parameters=sum(parameter.numel() for parameter in trainer.algorithm.parameters()),
-        **(facts or {}),
-    )
-    return trainer
-
-
-def resume_supervised_run(
-    directory: RunDirectory,
-    num_iterations: int | None = None,
-    supply: Mapping[str, Any] | None = None,
-) -> SupervisedTrainer:
-    """A trainer that goes on where the newest checkpoint of a run was saved, or at the beginning if there is none.
-
-    Args:
-        directory: made by `RunDirectory.open`.
-        num_iterations: passes in all, from now on; None: as before.
-        supply: values that could not be saved with the run, by name.
-    """
-    record = directory.record()
-    directory.check_unused()
-    install_name_resolver()
-    load_saved_config(directory.config, supply)
-    trainer = SupervisedTrainer(TrainerConfig(root_dir=str(directory.path)), directory)
-    total = num_iterations or record.get("extended_to")
-    if num_iterations is not None and num_iterations <= trainer.run.iterations:
-        trainer.close()
-        raise ValueError(f"the run has already made {trainer.run.iterations} passes: ask for more than that")
-    if total:
-        trainer.extend(total)
-        directory.update(extended_to=total)
-    directory.mark_running()
-    return trainer
-
-
-def load_supervised(
-    directory: RunDirectory, step: int | None = None, supply: Mapping[str, Any] | None = None
-) -> tuple[Any, int]:
-    """The algorithm of a run as saved in its newest checkpoint, with its data, and the pass after which it was saved.
-
-    Call it with the configuration of the run in force to be: `with fresh_configs(): ...`.
-
-    Args:
-        directory: of the run.
-        step: the checkpoint after that pass instead of the newest one.
-        supply: values that could not be saved with the run, by name.
-    """
-    checkpointer = Checkpointer(directory.checkpoints)
-    if not checkpointer.steps():
-        raise RunDirectoryError(
-            f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
-        )
-    install_name_resolver()
-    load_saved_config(directory.config, supply)
-    settings = TrainerConfig(root_dir=str(directory.path))
-    with Run(directory.path, seed=int(directory.record().get("seed") or 0)):
-        algorithm = build_supervised(settings)
-        checkpoint = checkpointer.load(step, components=["alg"])
-        algorithm.load_state_dict(checkpoint.components["alg"])
-    return algorithm, checkpoint.step

@@ -112,7 +112,8 @@ def results_page(directory: Path = RESULTS) -> str:
     episodes = sorted({record["episodes"] for record in records}) or [100]
     page = _PAGE_HEAD.format(episodes=", ".join(map(str, episodes)), threads=1)
     page += "".join(_row(record) for record in records)
-    page += "\n## Curves\n\nTraining return against environment steps, one line per seed.\n\n"
+    page += "\n## Curves\n\nTraining return against environment steps, or the loss on labelled data against passes, "
+    page += "one line per seed.\n\n"
     page += "".join(f"![{record['name']}](results/{record['name']}.svg)\n" for record in records)
     page += "\n## Commands\n\n"
     page += "".join(f"- `rein verify {record['name']} --seeds {len(record['seeds'])}`\n" for record in records)
@@ -127,13 +128,13 @@ def _row(record: dict[str, Any]) -> str:
     entry = tasks().get(record["name"])
     changed = ["the conf"] if entry is None else changed_settings(record, entry)
     stale = f" (stale: {', '.join(changed)} changed)" if changed else ""
-    show = _percent if record.get("measure") == "success_rate" else _number
+    show = _percent if record.get("measure") in ("success_rate", "test_acc") else _number
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
     cells = [
         record["name"] + stale,
         record["algorithm"],
         record["env"],
-        short_number(record["env_steps"]),
+        f"{record['epochs']} epochs" if "epochs" in record else short_number(record["env_steps"]),
         ", ".join(str(seed["seed"]) for seed in record["seeds"]),
         bar_text(record, show),
         f"**{show(record['score'])}**",

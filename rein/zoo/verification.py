@@ -16,7 +16,7 @@ import numpy as np
 from rein.replay.datasets import DataSet
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
-from rein.training.statistics_of_runs import read_curve
+from rein.training.statistics_of_runs import Curve, read_curve
 from rein.zoo import ZooEntry, tasks
 from rein.zoo.bars import is_met
 from rein.zoo.processes import command_line, one_thread
@@ -25,6 +25,7 @@ from rein.zoo.records import interquartile_mean, settings_facts, stratified_inte
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 _CURVE_POINTS = 60
+_SUPERVISED_CURVE = "train_epoch/neglogprob"
 
 
 class BudgetExceededError(TimeoutError):
@@ -111,8 +112,11 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
     evaluation = json.loads(output)
     directory = RunDirectory.open(path)
     record = directory.record()
+    if record.get("ml_type") == "sl":
+        numbers = {key: value for key, value in evaluation.items() if isinstance(value, float)}
+        curve = read_curve(directory, _SUPERVISED_CURVE, "iterations")
+        return {"seed": seed, **numbers, "seconds": record["seconds"], "curve": _points(curve)}
     curve = read_curve(directory)
-    chosen = np.unique(np.linspace(0, len(curve.x) - 1, min(_CURVE_POINTS, len(curve.x))).astype(int))
     success = {key: evaluation[key] for key in ("success_rate",) if key in evaluation}
     return {
         "seed": seed,
@@ -121,20 +125,29 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
         **success,
         "seconds": record["seconds"],
         "env_steps": record["env_steps"],
-        "curve": [[int(curve.x[i]), round(float(curve.y[i]), 4)] for i in chosen],
+        "curve": _points(curve),
     }
 
 
+def _points(curve: Curve) -> list[list[float]]:
+    chosen = np.unique(np.linspace(0, len(curve.x) - 1, min(_CURVE_POINTS, len(curve.x))).astype(int))
+    return [[int(curve.x[i]), round(float(curve.y[i]), 4)] for i in chosen]
+
+
 def _record(entry: ZooEntry, settings: TrainedSettings, results: list[dict[str, Any]], episodes: int) -> dict[str, Any]:
-    returns = [np.array(result.pop("returns"), dtype=np.float64) for result in results]
-    returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
     scores = [_measured(entry, result) for result in results]
+    returns = [
+        np.array(result.pop("returns", [score]), dtype=np.float64)
+        for result, score in zip(results, scores, strict=True)
+    ]
+    returns = [one.sum(axis=1) if one.ndim == 2 else one for one in returns]
+    length = {"epochs": entry.facts["epochs"]} if entry.is_supervised else {"env_steps": entry.facts["env_steps"]}
     machine = describe_machine()
     return {
         "name": entry.name,
         "algorithm": entry.algorithm,
-        "env": entry.env,
-        "env_steps": entry.facts["env_steps"],
+        "env": entry.facts["data"] if entry.is_supervised else entry.env,
+        **length,
         "measure": entry.facts.get("measure", "mean_return"),
         "bar": entry.facts.get("bar"),
         "at_most": entry.facts.get("at_most"),
@@ -158,8 +171,10 @@ def _record(entry: ZooEntry, settings: TrainedSettings, results: list[dict[str, 
 def _measured(entry: ZooEntry, result: dict[str, Any]) -> float:
     """What the bar of an entry is about, of one seed."""
     measure = entry.facts.get("measure", "mean_return")
-    if measure not in ("mean_return", "success_rate"):
+    if not entry.is_supervised and measure not in ("mean_return", "success_rate"):
         raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY: choose mean_return or success_rate")
+    if entry.is_supervised and measure not in result:
+        raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY, but its evaluation gives {sorted(result)}")
     if measure not in result:
         raise ValueError(f"{entry.name} is measured by its success, but {entry.env} has no env_info['is_success']")
     return float(result[measure])

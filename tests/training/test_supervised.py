@@ -19,7 +19,8 @@ from rein.framework import TrainerConfig
 from rein.optimizers import Adam
 from rein.runtime import LinearScheduler
 from rein.training.run_directory import RunDirectory
-from rein.training.supervised import SupervisedTrainer, resume_supervised_run, start_supervised_run
+from rein.training.supervised import SupervisedTrainer
+from rein.training.supervised_runs import resume_supervised_run, start_supervised_run
 
 
 def blobs() -> tuple[Any, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rein.zoo import tasks, verification
+from rein.zoo import records, tasks, verification
+from rein.zoo.trained_settings import trained_settings
 
 
 @pytest.mark.parametrize("status", ["stopped", "running"])
@@ -20,3 +21,17 @@ def test_a_run_that_was_stopped_is_not_scored(status: str, tmp_path: Path, monke
     monkeypatch.setattr(verification, "_result", lambda *_: pytest.fail("scored"))
     with pytest.raises(RuntimeError, match="stopped before its end"):
         verification.verify(tasks()["ppo_cartpole"], [0], tmp_path)
+
+
+def test_entries_on_labelled_data_are_recorded_by_their_measure() -> None:
+    entry = tasks()["hypernetwork_digits"]
+    results = [{"seed": seed, "test_acc": 0.97 + 0.02 * seed, "seconds": 60.0, "curve": [[1, 9.0]]} for seed in (0, 1)]
+    record = verification._record(entry, trained_settings(entry.path), results, 100)
+    assert record["score"] == pytest.approx(0.98)
+    assert record["met"]
+    assert (record["env"], record["epochs"]) == ("digits", 60)
+    row = records._row(record)
+    assert "| 60 epochs |" in row
+    assert "98 %" in row
+    with pytest.raises(ValueError, match="but its evaluation gives"):
+        verification._record(entry, trained_settings(entry.path), [{"seed": 0, "seconds": 1.0}], 100)

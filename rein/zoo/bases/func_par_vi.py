@@ -8,6 +8,7 @@ from rein.runtime import LinearScheduler
 ENTRY = {
     "algorithm": "FuncParVIAlgorithm",
     "data": "labelled examples",
+    "learns_from": "labelled data",
     "reference": "Liu & Wang 2016, arXiv:1608.04471; Liu et al. 2019, arXiv:1807.01750",
 }
 

@@ -8,6 +8,7 @@ from rein.runtime import LinearScheduler
 ENTRY = {
     "algorithm": "HyperNetwork",
     "data": "labelled examples",
+    "learns_from": "labelled data",
     "reference": "Ratzlaff & Fuxin 2019, arXiv:1901.11058; Ratzlaff et al. 2021, arXiv:2107.00107",
 }
 
