@@ -28,6 +28,14 @@ from rein.algorithms.on_policy import (
 from rein.algorithms.on_policy.merlin_codecs import merlin_decoder, merlin_encoder
 from rein.algorithms.on_policy.ppg import PPGAuxOptions
 from rein.algorithms.representation import AutoEncoder, ReconstructionLearner, VariationalAutoEncoder, Vqvae
+from rein.algorithms.search import (
+    LinearTdStepFunc,
+    MuzeroAlgorithm,
+    MuzeroRepresentationImpl,
+    SimpleMCTSModel,
+    create_control_mcts,
+)
+from rein.algorithms.search.simple_networks import create_simple_encoding_net
 from rein.config import config, fresh_configs
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.framework import Algorithm, OffPolicyAlgorithm, RLAlgorithm, TrainerConfig
@@ -156,6 +164,31 @@ def with_codes(codec: Callable[[TensorSpec], Algorithm]) -> Callable[..., RLAlgo
     return partial(Agent, representation_learner_cls=learner, optimizer=adam())
 
 
+def muzero() -> Callable[..., RLAlgorithm]:
+    mcts = partial(create_control_mcts, num_simulations=4)
+    learner = partial(
+        MuzeroRepresentationImpl,
+        model_ctor=partial(
+            SimpleMCTSModel,
+            encoding_net_ctor=partial(create_simple_encoding_net, fc_layer_params=(8,)),
+        ),
+        num_unroll_steps=2,
+        td_steps=3,
+        reanalyze_algorithm_ctor=mcts,
+        reanalyze_ratio=0.5,
+        reanalyze_td_steps_func=LinearTdStepFunc(0.5),
+        target_update_period=3,
+    )
+    return partial(
+        MuzeroAlgorithm,
+        discount=0.9,
+        representation_learner_ctor=learner,
+        mcts_algorithm_ctor=mcts,
+        reward_transformer=RewardNormalizer(update_mode="rollout"),
+        optimizer=adam(),
+    )
+
+
 NORMALIZED: Settings = dict(data_transformer_ctor=[ObservationNormalizer, RewardNormalizer])
 CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
     "ppo": (ppo, FRESH),
@@ -172,6 +205,7 @@ CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
     "vq_vae": (partial(with_codes, vq_vae), dict(unroll_length=5)),
     "replay": (lambda: QLearning, REPLAY),
     "replay_normalized": (lambda: QLearning, {**REPLAY, **NORMALIZED}),
+    "muzero_reanalyzing_prioritized": (muzero, {**REPLAY, "priority_replay": True, "use_rollout_state": True}),
     "replay_prioritized": (lambda: QLearning, {**REPLAY, "priority_replay": True}),
 }
 
