@@ -10,7 +10,6 @@ An agent is a run: the same confs, algorithm and trainer as behind `rein train`,
 `rein evaluate`, `rein play` and `rein resume` understand.
 """
 
-import json
 import os
 import shutil
 import weakref
@@ -27,10 +26,12 @@ from numpy.typing import ArrayLike
 from rein.agents.part_text import read_parts
 from rein.config import Configs, fresh_configs, install_name_resolver, pre_config, save_config, use_configs
 from rein.config.errors import SavedConfigError
+from rein.config.plain_files import read_json
 from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
 from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.checkpoint.durable import put_in_place
 from rein.training.console import open_display
 from rein.training.ensemble_data import ensemble_settings, ensemble_supply
 from rein.training.ensemble_handle import EnsembleHandle
@@ -187,14 +188,24 @@ def _make_ensemble(
 
 @overload
 def load(
-    path: str | os.PathLike[str], env: EnvSource | None = None, *, data: None = None, checkpoint: int | None = None
+    path: str | os.PathLike[str],
+    env: EnvSource | None = None,
+    *,
+    data: None = None,
+    checkpoint: int | None = None,
+    trust: bool = False,
 ) -> "AgentHandle": ...
 @overload
 def load(
-    path: str | os.PathLike[str], env: None = None, *, data: Any, checkpoint: int | None = None
+    path: str | os.PathLike[str], env: None = None, *, data: Any, checkpoint: int | None = None, trust: bool = False
 ) -> EnsembleHandle: ...
 def load(
-    path: str | os.PathLike[str], env: EnvSource | None = None, *, data: Any = None, checkpoint: int | None = None
+    path: str | os.PathLike[str],
+    env: EnvSource | None = None,
+    *,
+    data: Any = None,
+    checkpoint: int | None = None,
+    trust: bool = False,
 ) -> "AgentHandle | EnsembleHandle":
     """The agent that `AgentHandle.save` or `rein train` left in a directory.
 
@@ -203,8 +214,10 @@ def load(
         env: needed if the agent was made with a function or class as environment; else replaces its environment.
         data: of a learner on labelled data, to train or evaluate it further; it predicts without.
         checkpoint: iteration of the checkpoint; None is the newest.
+        trust: run code that was saved with the agent or that it names, such as confs with functions of their own; only
+            for agents whose author you trust. Without, nothing that comes from the directory is run.
     """
-    directory = RunDirectory.open(path)
+    directory = RunDirectory.open(path, trust)
     record = directory.record()
     if record.get("ml_type") == "sl":
         supplied = ensemble_supply(record, list(_not_saved(directory)), data)
@@ -327,7 +340,10 @@ class AgentHandle:
         target = Path(path)
         if overwrite and (target / "run.json").exists():
             return self._replace(target)
-        directory = RunDirectory.create(target)
+        self._save_to(RunDirectory.create(target))
+        return target
+
+    def _save_to(self, directory: RunDirectory) -> None:
         if self._trainer is not None:
             with self._random_numbers:
                 self._trainer.save()
@@ -340,16 +356,18 @@ class AgentHandle:
             shutil.copytree(self._directory.summaries, directory.summaries)
         newest = self._newest_checkpoint()
         shutil.copytree(newest, directory.checkpoints / newest.name)
-        shutil.copy(self.directory / "run.json", target / "run.json")
-        directory.update(status="saved")
-        return target
+        # Last, since a directory with it counts as complete.
+        directory.adopt({**self._directory.record(), "status": "saved"})
 
     def _replace(self, target: Path) -> Path:
-        """Saves beside `target` and puts the result in its place, so that there is always a complete agent."""
-        with TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder:
-            self.save(Path(folder) / "new")
-            os.rename(target, Path(folder) / "old")
-            os.rename(Path(folder) / "new", target)
+        """Saves beside `target` and exchanges the two, so that there is always a complete agent."""
+        beside = target.with_name(f".{target.name}.saving")
+        shutil.rmtree(beside, ignore_errors=True)  # Left by a save that was killed.
+        try:
+            self._save_to(RunDirectory.create(beside))
+            put_in_place(beside, target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
         return target
 
     def record_video(self, path: str | os.PathLike[str], num_episodes: int = 1, seed: int | None = None) -> Path:
@@ -395,7 +413,7 @@ class AgentHandle:
             newest = self._newest_checkpoint()
             shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns("checkpoints", "videos"))
             shutil.copytree(newest, copy / "checkpoints" / newest.name)
-            self._directory = RunDirectory.open(copy)
+            self._directory = RunDirectory.open(copy, self._directory.is_trusted)
             with fresh_configs() as configs, self._random_numbers:
                 self._trainer = resume_run(self._directory, supply=self._supply)
             self._policy = _policy_of(self._trainer, configs)
@@ -444,8 +462,9 @@ def _predictor_of(policy: Policy) -> Predictor:
 
 def _not_saved(directory: RunDirectory) -> dict[str, str]:
     index = directory.config / "overrides.json"
-    content: dict[str, str] = json.loads(index.read_text())["not_saved"] if index.exists() else {}
-    return content
+    content = read_json(index, directory.path) if index.exists() else {}
+    found: dict[str, str] = content.get("not_saved", {})
+    return found
 
 
 def _is_interactive() -> bool:

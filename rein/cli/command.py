@@ -70,3 +70,21 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="threads of one torch operation (default: %(default)s; more pay for large networks only)",
     )
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --trust."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run code that was saved with the run or that it names; only for runs whose author you trust",
+    )
+
+
+def add_saving_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --fail-on-save-error."""
+    parser.add_argument(
+        "--fail-on-save-error",
+        action="store_true",
+        help="stop when a checkpoint cannot be written; without, training goes on with a warning and tries again later",
+    )

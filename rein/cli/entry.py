@@ -55,7 +55,7 @@ example:
   rein play runs/first --output first.mp4
 
 `rein COMMAND --help` explains a command. Every command takes --json for output that programs can read and --debug
-for tracebacks. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted."""
+for tracebacks. Exit codes: 0 done, 1 failed, 2 bad input, 130 and 143 stopped by SIGINT (Ctrl-C) and SIGTERM."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,9 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _print(outcome, session)
     except SystemExit as stop:  # argparse leaves this way after --help
         return stop.code if isinstance(stop.code, int) else FAILURE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("rein: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        return 128 + stop.number if hasattr(stop, "number") else INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left; nothing more can be said, not even when Python closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,7 +11,7 @@ Example:
 import argparse
 from typing import TYPE_CHECKING
 
-from rein.cli.command import Outcome, Session, add_machine_arguments
+from rein.cli.command import Outcome, Session, add_machine_arguments, add_trust_argument
 
 if TYPE_CHECKING:
     from rein.training.run_directory import RunDirectory
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", metavar="ID", help="environment, for a run that was trained without one")
     parser.add_argument("--level", type=float, default=0.95, help="of the confidence interval (default: %(default)s)")
     parser.add_argument("--record", action="store_true", help="add the result to the evaluations and report of the run")
+    add_trust_argument(parser)
     add_machine_arguments(parser)
 
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError(f"--episodes {arguments.episodes} is impossible: give at least 1")
     if not 0.0 < arguments.level < 1.0:
         raise BadInputError(f"--level {arguments.level} is impossible: give a number between 0 and 1, such as 0.95")
-    directory = RunDirectory.open(arguments.run)
+    directory = RunDirectory.open(arguments.run, arguments.trust)
     use_machine(arguments)
     if directory.record().get("ml_type") == "sl":
         return _evaluate_supervised(arguments, session, directory)

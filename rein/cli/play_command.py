@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments
+from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments, add_trust_argument
 
 if TYPE_CHECKING:
     from rein.training.policy import Policy
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fps", type=float, help="frames per second (default: real time)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="keep one of N frames, for small files")
     parser.add_argument("--scale", type=int, default=1, metavar="N", help="divide width and height by N")
+    add_trust_argument(parser)
     add_machine_arguments(parser)
 
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.training.policy import load_policy
     from rein.training.run_directory import RunDirectory
 
-    directory = RunDirectory.open(arguments.run)
+    directory = RunDirectory.open(arguments.run, arguments.trust)
     use_machine(arguments)
     policy = load_policy(directory, arguments.checkpoint)
     data = {"directory": str(directory.path), "checkpoint": policy.checkpoint}

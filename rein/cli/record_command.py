@@ -11,7 +11,7 @@ Example:
 
 import argparse
 
-from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments
+from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments, add_trust_argument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of episodes and actions (default: %(default)s)")
     parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
+    add_trust_argument(parser)
     add_machine_arguments(parser)
 
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     if (arguments.episodes is None) is not arguments.replay:
         raise BadInputError("give either --episodes N to play, or --replay to take what the replay buffer holds")
     manner = Manner.parse(arguments.policy)
-    directory = RunDirectory.open(arguments.run)
+    directory = RunDirectory.open(arguments.run, arguments.trust)
     use_machine(arguments)
     policy = load_policy(directory, arguments.checkpoint)
     if arguments.replay:

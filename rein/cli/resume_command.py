@@ -10,7 +10,7 @@ Example:
 
 import argparse
 
-from rein.cli.command import Outcome, Session, add_machine_arguments
+from rein.cli.command import Outcome, Session, add_machine_arguments, add_saving_argument, add_trust_argument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env-steps", type=int, metavar="N", help="train to so many environment steps in all")
     parser.add_argument("--updates", type=int, metavar="N", help="train to so many updates from a data set in all")
     parser.add_argument("--epochs", type=int, metavar="N", help="train to so many passes over labelled data in all")
+    add_trust_argument(parser)
+    add_saving_argument(parser)
     add_machine_arguments(parser)
 
 
@@ -30,7 +32,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     from rein.training.run_directory import RunDirectory, RunDirectoryError
     from rein.training.supervised_runs import resume_supervised_run
 
-    directory = RunDirectory.open(arguments.run)
+    directory = RunDirectory.open(arguments.run, arguments.trust)
     record = directory.record()
     is_supervised = record.get("ml_type") == "sl"
     longer = arguments.epochs if is_supervised else arguments.env_steps or arguments.updates
@@ -44,7 +46,9 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         if is_supervised:
             learner = resume_supervised_run(directory, arguments.epochs)
             print(f"resuming after {learner.run.iterations:,} passes", file=session.stream, flush=True)
-            return supervised_outcome(learner, train_to_end(learner, session))
+            return supervised_outcome(
+                learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
+            )
         trainer = resume_run(directory)
         try:
             if arguments.env_steps is not None or arguments.updates is not None:
@@ -57,4 +61,6 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         if trainer.env is None:
             done = f"{trainer.num_updates:,} updates"
         print(f"resuming at {done}", file=session.stream, flush=True)
-        return training_outcome(trainer, train_to_end(trainer, session))
+        return training_outcome(
+            trainer, train_to_end(trainer, session, fail_on_save_error=arguments.fail_on_save_error)
+        )

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rein.cli.command import BadInputError, Outcome, Session
+from rein.cli.command import BadInputError, Outcome, Session, add_trust_argument
 from rein.cli.target import add_target_arguments, read_target
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add_target_arguments(parser)
+    add_trust_argument(parser)
     parser.add_argument("--layers", action="store_true", help="also every layer, with the shapes of its parameters")
     parser.add_argument("--config", action="store_true", help="every setting, as a conf, instead of the tree")
     parser.add_argument("--svg", metavar="FILE", help="also draw the tree into an SVG file")
@@ -79,7 +80,7 @@ def _build(arguments: argparse.Namespace) -> "RLAlgorithm":
     run_directory = _run_directory(arguments)
     if run_directory is not None:
         install_name_resolver()
-        load_saved_config(RunDirectory.open(run_directory).config)
+        load_saved_config(RunDirectory.open(run_directory).config, trust=arguments.trust)
     else:
         read_target(arguments).configure()
     settings = TrainerConfig(root_dir="")
@@ -96,7 +97,7 @@ def _draw_pictures(arguments: argparse.Namespace) -> Outcome:
     path = _run_directory(arguments)
     if path is None:
         raise BadInputError("--pictures shows what a trained agent has learnt: give the directory of a run")
-    directory = RunDirectory.open(path)
+    directory = RunDirectory.open(path, arguments.trust)
     folder = Path(arguments.pictures) if arguments.pictures else directory.pictures
     files = [str(file) for file in draw_run(directory, folder)]
     if not arguments.pictures:

@@ -103,7 +103,8 @@ def _train_command(target: Target) -> Any:
 
 
 def _resume_command(directory: Path) -> list[str]:
-    return [sys.executable, "-m", "rein.cli", "resume", str(directory), "--threads", "1"]
+    # The confs are those that this sweep was given.
+    return [sys.executable, "-m", "rein.cli", "resume", str(directory), "--trust", "--threads", "1"]
 
 
 def _parse_seeds(text: str) -> tuple[int, ...]:

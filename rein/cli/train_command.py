@@ -15,7 +15,7 @@ Example:
 
 import argparse
 
-from rein.cli.command import Outcome, Session, add_machine_arguments
+from rein.cli.command import Outcome, Session, add_machine_arguments, add_saving_argument
 from rein.cli.target import add_target_arguments, read_target
 
 
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser)
     parser.add_argument("--seed", type=int, help="of everything random (default: that of the conf, or 0)")
     parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
+    add_saving_argument(parser)
     add_machine_arguments(parser)
 
 
@@ -47,7 +48,11 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         if is_supervised():
             learner = start_supervised(directory, target.name, facts=facts)
             print(f"run directory: {directory.path}", file=session.stream, flush=True)
-            return supervised_outcome(learner, train_to_end(learner, session))
+            return supervised_outcome(
+                learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
+            )
         trainer = start_run(directory, target.name, facts=facts)
         print(f"run directory: {directory.path}", file=session.stream, flush=True)
-        return training_outcome(trainer, train_to_end(trainer, session))
+        return training_outcome(
+            trainer, train_to_end(trainer, session, fail_on_save_error=arguments.fail_on_save_error)
+        )

@@ -1,11 +1,13 @@
 """What `train`, `resume` and `demo` share: a device, a display, an end."""
 
 import argparse
+import sys
 from typing import Any, overload
 
-from rein.cli.command import OK, Outcome, Session
+from rein.cli.command import Outcome, Session
 from rein.training.console import open_display
 from rein.training.report import write_report
+from rein.training.signals import exit_code, leaving_in_time
 from rein.training.supervised import SupervisedResult, SupervisedTrainer
 from rein.training.trainer import Trainer, TrainingResult
 
@@ -20,29 +22,40 @@ def use_machine(arguments: argparse.Namespace) -> None:
 
 
 @overload
-def train_to_end(trainer: Trainer, session: Session, plain: bool | None = None) -> TrainingResult: ...
-@overload
-def train_to_end(trainer: SupervisedTrainer, session: Session, plain: bool | None = None) -> SupervisedResult: ...
 def train_to_end(
-    trainer: Trainer | SupervisedTrainer, session: Session, plain: bool | None = None
+    trainer: Trainer, session: Session, plain: bool | None = None, fail_on_save_error: bool = False
+) -> TrainingResult: ...
+@overload
+def train_to_end(
+    trainer: SupervisedTrainer, session: Session, plain: bool | None = None, fail_on_save_error: bool = False
+) -> SupervisedResult: ...
+def train_to_end(
+    trainer: Trainer | SupervisedTrainer,
+    session: Session,
+    plain: bool | None = None,
+    fail_on_save_error: bool = False,
 ) -> TrainingResult | SupervisedResult:
-    """Trains with a display and writes the report; says in run.json if it failed.
+    """Trains with a display and writes the report.
 
     Args:
         trainer: ready to go.
         session: of the command.
         plain: lines instead of a bar; None chooses by the terminal.
+        fail_on_save_error: stop when a checkpoint cannot be written.
     """
     session.start_working()
+    if fail_on_save_error:
+        trainer.saving.fail = True
+    with leaving_in_time(lambda: trainer.directory.note(status="stopped")):
+        try:
+            with open_display(trainer, session.stream, plain):
+                result = trainer.train()
+        finally:
+            trainer.close()
     try:
-        with open_display(trainer, session.stream, plain):
-            result = trainer.train()
-    except BaseException as error:
-        trainer.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        trainer.close()
-    write_report(trainer.directory)
+        write_report(trainer.directory)
+    except OSError as error:  # A full disk, say; what was trained is safe.
+        print(f"rein: the report was not written: {error}", file=sys.stderr)
     return result
 
 
@@ -73,7 +86,7 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
         lines.append(f"stopped by {result.stopped_by} and saved; go on with: rein resume {path}")
     else:
         lines.append(f"next: rein evaluate {path}; rein play {path}; rein plot {path}")
-    return Outcome(data, "\n".join(lines), OK)
+    return Outcome(data, "\n".join(lines), exit_code(result.stopped_by))
 
 
 def supervised_outcome(trainer: SupervisedTrainer, result: SupervisedResult) -> Outcome:
@@ -97,4 +110,4 @@ def supervised_outcome(trainer: SupervisedTrainer, result: SupervisedResult) -> 
         lines.append(f"stopped by {result.stopped_by} and saved; go on with: rein resume {path}")
     else:
         lines.append(f"next: rein evaluate {path}")
-    return Outcome(data, "\n".join(lines), OK)
+    return Outcome(data, "\n".join(lines), exit_code(result.stopped_by))

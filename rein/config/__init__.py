@@ -8,6 +8,7 @@ from rein.config.api import (
     config,
     define_config,
     get_config_value,
+    is_given,
     pre_config,
     validate_pre_configs,
 )
@@ -25,16 +26,18 @@ from rein.config.errors import (
     OverrideSyntaxError,
     SavedConfigError,
     UnknownNameError,
+    UntrustedCodeError,
 )
 from rein.config.names import set_name_resolver
 from rein.config.overrides import Reference, parse_override, parse_overrides, reference
+from rein.config.rebuilding import load_saved_config
 from rein.config.render import (
     get_inoperative_configs,
     get_operative_configs,
     inoperative_config_str,
     operative_config_str,
 )
-from rein.config.saving import load_saved_config, save_config
+from rein.config.saving import save_config
 
 __all__ = [
     "AmbiguousNameError",
@@ -48,6 +51,7 @@ __all__ = [
     "Reference",
     "SavedConfigError",
     "UnknownNameError",
+    "UntrustedCodeError",
     "config",
     "configurable",
     "define_config",
@@ -58,6 +62,7 @@ __all__ = [
     "import_config",
     "inoperative_config_str",
     "install_name_resolver",
+    "is_given",
     "load_config",
     "load_saved_config",
     "operative_config_str",

@@ -98,6 +98,16 @@ def get_config_value(name: str) -> Any:
         raise type(error)(f"{caller_place()}: {error}") from None
 
 
+def is_given(name: str) -> bool:
+    """Whether somebody gave `name` a value; it does not count as used by this.
+
+    Args:
+        name: any unambiguous suffix of the full name of a value.
+    """
+    owner, parameter = ACTIVE.configs.locate(name)
+    return owner.full_name(parameter) in ACTIVE.configs.settings
+
+
 def define_config(name: str, default: Any) -> Any:
     """The value of a setting of the conf's own: `default`, unless the outside gave one.
 

@@ -42,6 +42,10 @@ class SavedConfigError(ConfigError):
     """A directory holds no saved configuration, a damaged one, or a different one."""
 
 
+class UntrustedCodeError(SavedConfigError):
+    """A saved configuration can only be rebuilt by running or importing code, which nobody has allowed."""
+
+
 class ConfigWarning(UserWarning):
     """A value was ignored because an immutable one was there first."""
 

@@ -1,88 +1,50 @@
 """A configuration on disk, from which the run can be rebuilt.
 
 A saved configuration is `conf/` (each conf file that was run, as it was read), `overrides.json`
-(values from outside, and which file imports which) and `operative.py` (what was used, for people).
+(values from outside, and which file imports which), `values.json` (what the confs gave, as data) and
+`operative.py` (what was used, for people).
 """
 
 import json
 import os
-import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rein.config.api import pre_config, validate_pre_configs
-from rein.config.conf_files import load_config
 from rein.config.configs import ACTIVE, Configs
-from rein.config.errors import OverrideSyntaxError, SavedConfigError
-from rein.config.overrides import literal_text, parse_override
+from rein.config.data_values import Encoder, NotDataError
+from rein.config.errors import SavedConfigError
+from rein.config.overrides import Reference, literal_text
+from rein.config.plain_files import replace_file
 from rein.config.render import operative_config_str
 
-_FORMAT = 1
-_INDEX = "overrides.json"
+FORMAT = 1
+INDEX = "overrides.json"
+VALUES = "values.json"
+CONFS = "conf"
 _OPERATIVE = "operative.py"
-_CONFS = "conf"
 
 
 def save_config(directory: str | os.PathLike[str]) -> None:
     """Writes the configuration in force into `directory`, which may hold other things, or the same configuration.
 
-    A second call after more values were used only brings `operative.py` up to date. A directory that holds a different
-    configuration is left untouched and is an error.
+    A second call after more values were used only brings `operative.py` and `values.json` up to date. A directory that
+    holds a different configuration is left untouched and is an error.
 
     Args:
         directory: made if it does not exist.
     """
     folder = Path(directory)
     relative = _layout(ACTIVE.configs)
-    files = {f"{_CONFS}/{relative[path]}": conf.text.encode() for path, conf in ACTIVE.configs.conf_files.items()}
-    files[_INDEX] = (json.dumps(_index(ACTIVE.configs, relative), indent=2) + "\n").encode()
+    files = {f"{CONFS}/{relative[path]}": conf.text.encode() for path, conf in ACTIVE.configs.conf_files.items()}
+    files[INDEX] = (json.dumps(_index(ACTIVE.configs, relative), indent=2) + "\n").encode()
     _check_same(folder, files)
     for name, content in files.items():
-        if name != _INDEX:
-            _write(folder / name, content)
-    _write(folder / _OPERATIVE, operative_config_str().encode())
-    if not (folder / _INDEX).exists():
-        _write(folder / _INDEX, files[_INDEX])
-
-
-def load_saved_config(directory: str | os.PathLike[str], supply: Mapping[str, Any] | None = None) -> None:
-    """Rebuilds the configuration that `save_config` wrote; if it fails, nothing has been configured.
-
-    Only the saved copies of the conf files are run, wherever the originals are now.
-
-    Args:
-        directory: where `save_config` wrote to.
-        supply: values that could not be saved because they are no literals, by the full names that the
-            error without them lists. They, and any other value here, win over the saved ones.
-    """
-    folder = Path(directory)
-    index = _read_index(folder)
-    supplied = dict(supply or {})
-    missing = [name for name in index["not_saved"] if name not in supplied]
-    if missing:
-        listed = "\n  ".join(f"{name} = {index['not_saved'][name]}" for name in missing)
-        raise SavedConfigError(
-            f"{folder}: these values were no literals and were given by code outside a conf, so that they could not be "
-            f"saved. Pass them as load_saved_config(..., supply={{name: value}}):\n  {listed}"
-        )
-    configs = ACTIVE.configs
-    before = configs.snapshot()
-    try:
-        for importer, imports in index["imports"].items():
-            for written, target in imports.items():
-                key = (_saved_path(folder, importer), written)
-                configs.redirected_imports[key] = _saved_path(folder, target)
-        pre_config(supplied)
-        for name, text in index["overrides"].items():
-            if name not in supplied:
-                pre_config({name: _read_value(folder, name, text)}, place=f"{folder / _INDEX}")
-        for main in index["main"]:
-            load_config(_saved_path(folder, main))
-        validate_pre_configs()
-    except BaseException:
-        configs.restore(before)
-        raise
+        if name != INDEX:
+            replace_file(folder / name, content)
+    replace_file(folder / _OPERATIVE, operative_config_str().encode())
+    replace_file(folder / VALUES, (json.dumps(_values(ACTIVE.configs, relative), indent=1) + "\n").encode())
+    if not (folder / INDEX).exists():
+        replace_file(folder / INDEX, files[INDEX])
 
 
 def _layout(configs: Configs) -> dict[str, str]:
@@ -105,12 +67,39 @@ def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
         for path, conf in configs.conf_files.items()
     }
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "overrides": {name: text for name, text in sorted(texts.items()) if text is not None},
         "not_saved": {name: repr(given[name]) for name, text in sorted(texts.items()) if text is None},
         "kinds": {name: _kind(given[name]) for name, text in sorted(texts.items()) if text is None},
         "main": [relative[path] for path in configs.main_files],
         "imports": imports,
+    }
+
+
+def _values(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
+    """What was given by conf files, as data; a value that is code stands there as `{"$code": ...}`."""
+    encoder = Encoder()
+
+    def encode(value: Any) -> Any:
+        try:
+            return encoder.encode(value.resolve() if isinstance(value, Reference) else value)
+        except NotDataError as error:
+            return {"$code": str(error)}
+
+    given = {name: one for name, one in sorted(configs.settings.items()) if one.source is not None}
+    return {
+        "format": FORMAT,
+        "defined": {name: encode(default) for name, default in configs.user.defaults.items()},
+        "settings": {
+            name: {
+                "value": encode(one.value),
+                "conf": relative[str(one.source)],
+                "line": one.place.line,
+                "mutable": one.mutable,
+                "outside": one.outside,
+            }
+            for name, one in given.items()
+        },
     }
 
 
@@ -122,7 +111,7 @@ def _kind(value: Any) -> str:
 
 def _is_same(name: str, present: bytes, content: bytes) -> bool:
     """Whether a file holds what would be written there."""
-    if name != _INDEX or present == content:
+    if name != INDEX or present == content:
         return present == content
     try:
         indices = [json.loads(one) for one in (present, content)]
@@ -135,7 +124,7 @@ def _is_same(name: str, present: bytes, content: bytes) -> bool:
 
 
 def _check_same(folder: Path, files: dict[str, bytes]) -> None:
-    confs = folder / _CONFS
+    confs = folder / CONFS
     present = {path for path in confs.rglob("[!.]*") if path.is_file()} if confs.is_dir() else set()
     strange = sorted(present - {folder / name for name in files})
     differing = [
@@ -143,59 +132,10 @@ def _check_same(folder: Path, files: dict[str, bytes]) -> None:
         for name, content in files.items()
         if (folder / name).exists() and not _is_same(name, (folder / name).read_bytes(), content)
     ]
-    if (folder / _OPERATIVE).exists() and not (folder / _INDEX).exists():
+    if (folder / _OPERATIVE).exists() and not (folder / INDEX).exists():
         differing.append(folder / _OPERATIVE)
     if strange or differing:
         raise SavedConfigError(
             f"{folder} holds a different configuration ({[*differing, *strange][0]}); nothing was written. "
             "Choose another directory, or continue that run by load_saved_config"
         )
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Replaces the file in one step, so that a crash leaves the old or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _read_index(folder: Path) -> dict[str, Any]:
-    path = folder / _INDEX
-    if not path.is_file():
-        raise SavedConfigError(f"{folder} holds no saved configuration: there is no {_INDEX}")
-    try:
-        index = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise SavedConfigError(f"{path} is damaged: {error}") from error
-    if not isinstance(index, dict) or index.get("format") != _FORMAT:
-        raise SavedConfigError(f"{path} is not in format {_FORMAT}, which this version reads")
-    kinds = {"overrides": dict, "not_saved": dict, "main": list, "imports": dict}
-    for key, kind in kinds.items():
-        if not isinstance(index.get(key), kind):
-            raise SavedConfigError(f"{path} is damaged: '{key}' is no {kind.__name__}")
-    if not all(isinstance(imports, dict) for imports in index["imports"].values()):
-        raise SavedConfigError(f"{path} is damaged: 'imports' holds something else than dicts")
-    return index
-
-
-def _saved_path(folder: Path, name: Any) -> str:
-    root = os.path.realpath(folder / _CONFS)
-    path = os.path.realpath(os.path.join(root, str(name)))
-    if os.path.commonpath([root, path]) != root or not os.path.isfile(path):
-        raise SavedConfigError(f"{folder / _INDEX} is damaged: {_CONFS}/ holds no file {name!r}")
-    return path
-
-
-def _read_value(folder: Path, name: str, text: Any) -> Any:
-    try:
-        return parse_override(f"{name}={text}")[1]
-    except OverrideSyntaxError as error:
-        raise SavedConfigError(f"{folder / _INDEX} is damaged: {error}") from error

@@ -52,6 +52,7 @@ def create_environment(
     num_slots: int = 2,
     env_load_fn: Callable[..., gym.Env[Any, Any]] | None = None,
     start_serially: bool = False,
+    out_of_bounds: str = "warn",
 ) -> Environment:
     """Creates a batch of worlds.
 
@@ -79,7 +80,7 @@ def create_environment(
         num_workers: number of processes or threads; None for one per usable core.
         start_method: how processes start: "forkserver", "spawn" or "fork"; None for the first that there is.
         strict: stop at the first fault instead of making the world anew.
-        max_restarts: how often each world may be made anew before the run stops.
+        max_restarts: how often each world may be made anew before the run stops; 100 steps give one restart back.
         step_timeout: seconds after which a worker counts as hung.
         start_timeout: seconds that a worker may take to make its worlds.
         num_slots: number of buffers that steps alternate between; a `TimeStep` stays valid for ``num_slots - 1``
@@ -87,12 +88,14 @@ def create_environment(
         env_load_fn: makes a world, called as `env_load_fn(env_name, **env_kwargs)` in place of the suites, such as
             `rein.envs.loaders.suite_gym.load`; not available for "vector" and "envpool".
         start_serially: whether each worker process must have made its worlds before the next one starts.
+        out_of_bounds: what to do with an observation outside of its Box: "warn" once and pass it on, "clip" it, or "raise"
+            it as a fault of the world; not for "vector" and "envpool".
 
     Returns:
         The environment, not yet reset; close it after use, or use it in a `with` statement.
     """
     _check_arguments(env_name, num_parallel_environments, backend, num_slots)
-    policy = FaultPolicy(strict, max_restarts, step_timeout, start_timeout)
+    policy = FaultPolicy(strict, max_restarts, step_timeout, start_timeout, out_of_bounds)
     factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}), env_load_fn)
     reason = "as asked for"
     if backend == "auto":

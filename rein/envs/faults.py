@@ -18,6 +18,9 @@ __all__ = ["EnvironmentFaultError", "Fault", "FaultLog", "FaultPolicy"]
 logger = logging.getLogger("rein.envs")
 
 KINDS = ("raised", "invalid", "hung", "died")
+OUT_OF_BOUNDS = ("warn", "clip", "raise")
+STEPS_PER_RESTART = 100
+"""Batched steps after which an environment may be made anew once more."""
 
 
 class Fault(NamedTuple):
@@ -53,15 +56,19 @@ class FaultPolicy:
 
     Attributes:
         strict: stop at the first fault.
-        max_restarts: how often one environment of the batch may be made anew before the run stops.
+        max_restarts: how often one environment of the batch may be made anew before the run stops. Every
+            `STEPS_PER_RESTART` steps give one of them back, so that rare faults never stop a long run.
         step_timeout: seconds that a worker may take for one batched step (or reset) before it counts as hung.
         start_timeout: seconds that a worker may take to make its environments.
+        out_of_bounds: what to do with an observation outside of its Box: "warn" once and pass it on, "clip" it, or "raise"
+            it as a fault.
     """
 
     strict: bool = False
     max_restarts: int = 10
     step_timeout: float = 60.0
     start_timeout: float = 120.0
+    out_of_bounds: str = "warn"
 
     def __post_init__(self) -> None:
         if self.max_restarts < 0:
@@ -69,6 +76,8 @@ class FaultPolicy:
         for name in ("step_timeout", "start_timeout"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: give a positive number of seconds")
+        if self.out_of_bounds not in OUT_OF_BOUNDS:
+            raise ValueError(f"out_of_bounds is {self.out_of_bounds!r}: choose one of {OUT_OF_BOUNDS}")
 
 
 class FaultLog:
@@ -88,6 +97,8 @@ class FaultLog:
         """[B] faults of each environment so far."""
         self.recent: deque[Fault] = deque(maxlen=100)
         """The last faults, oldest first."""
+        self._restarts_left = np.full(batch_size, float(policy.max_restarts))
+        self._last_steps: NDArray[np.int64] = np.zeros(batch_size, dtype=np.int64)
 
     def add(self, fault: Fault) -> None:
         """Counts a fault; raises `EnvironmentFaultError` where the policy does not endure it."""
@@ -95,11 +106,20 @@ class FaultLog:
         self.recent.append(fault)
         if self.policy.strict:
             raise EnvironmentFaultError(fault, "Stopped because the fault policy is strict.")
-        if self.counts[fault.env_id] > self.policy.max_restarts:
+        if not self._spend_restart(fault):
             raise EnvironmentFaultError(
                 fault,
                 f"This is fault number {self.counts[fault.env_id]} of this environment, more than "
-                f"max_restarts={self.policy.max_restarts} allows.",
+                f"max_restarts={self.policy.max_restarts} allows; {STEPS_PER_RESTART} steps give one restart back.",
             )
         if self._announce:
             logger.warning("%s\nThe environment is made anew and its episode counts as truncated.", fault)
+
+    def _spend_restart(self, fault: Fault) -> bool:
+        """Whether the environment may be made anew once more; good steps since its last fault count."""
+        row = fault.env_id
+        earned = max(0, fault.step - self._last_steps[row]) / STEPS_PER_RESTART
+        self._last_steps[row] = fault.step
+        left = min(self._restarts_left[row] + earned, float(self.policy.max_restarts)) - 1.0
+        self._restarts_left[row] = left
+        return bool(left >= 0.0)

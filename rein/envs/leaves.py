@@ -27,6 +27,12 @@ class Leaf(NamedTuple):
     """How it is stored in a batch."""
     space_dtype: np.dtype
     """How the space declares it."""
+    low: Any = None
+    """Least values, an array of `shape`; None if there are none but those of the dtype."""
+    high: Any = None
+    """Greatest values."""
+    is_choice: bool = False
+    """Whether a value outside has no meaning at all: an index, not a quantity."""
 
 
 def leaves_of(space: spaces.Space[Any]) -> list[Leaf]:
@@ -45,7 +51,8 @@ def _collect(space: spaces.Space[Any], keys: tuple[Any, ...], leaves: list[Leaf]
             _collect(part, (*keys, position), leaves)
     else:
         path = ".".join(str(key) for key in keys)
-        leaves.append(Leaf(path, keys, _shape(space), _stored_dtype(space, path), np.dtype(space.dtype)))
+        dtype = _stored_dtype(space, path)
+        leaves.append(Leaf(path, keys, _shape(space), dtype, np.dtype(space.dtype), *_bounds(space, dtype)))
 
 
 def _shape(space: spaces.Space[Any]) -> tuple[int, ...]:
@@ -64,6 +71,33 @@ def _stored_dtype(space: spaces.Space[Any], path: str) -> np.dtype:
         f"the space {space}{where} has no fixed shape: use Box, Discrete, MultiDiscrete, MultiBinary, Dict or Tuple, or "
         "convert it with a wrapper"
     )
+
+
+def _bounds(space: spaces.Space[Any], dtype: np.dtype) -> tuple[Any, Any, bool]:
+    """Least and greatest values of a sample as it is stored, and whether it is a choice."""
+    if isinstance(space, spaces.Discrete):
+        start = int(space.start)
+        return np.asarray(start), np.asarray(start + int(space.n) - 1), True
+    if isinstance(space, spaces.MultiDiscrete):
+        start_of_each = np.asarray(getattr(space, "start", 0), dtype=np.int64)
+        return np.broadcast_to(start_of_each, space.nvec.shape), start_of_each + space.nvec - 1, True
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, dtype), np.ones(space.shape, dtype), True
+    if not isinstance(space, spaces.Box):
+        return None, None, False
+    if dtype.kind == "f":
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        if np.isinf(low).all() and np.isinf(high).all():
+            return None, None, False
+        # The dtypes of a world and of its space may round differently.
+        slack = [1e-4 * np.maximum(1.0, np.where(np.isinf(one), 0.0, np.abs(one))) for one in (low, high)]
+        return (low - slack[0]).astype(dtype), (high + slack[1]).astype(dtype), False
+    if dtype.kind == "b":
+        return None, None, False
+    limits = np.iinfo(dtype)
+    if (space.low <= limits.min).all() and (space.high >= limits.max).all():
+        return None, None, False
+    return space.low, space.high, False
 
 
 def reader(keys: tuple[Any, ...]) -> Callable[[Any], Any]:
@@ -112,9 +146,24 @@ def describe_mismatch(value: Any, leaf: Leaf) -> str | None:
         return f"has shape {array.shape}; its space says {leaf.shape}"
     if array.dtype != leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
         if array.dtype.kind in "biu" and leaf.dtype.kind in "biu":
-            return None
+            return _describe_overflow(array, leaf)
         return f"has dtype {array.dtype}; its space says {leaf.space_dtype}"
     return None
+
+
+def _describe_overflow(array: NDArray, leaf: Leaf) -> str | None:
+    """Why integers cannot be stored without change; None if they can."""
+    if leaf.dtype.kind == "b" or not array.size:
+        return None
+    limits = np.iinfo(leaf.dtype)
+    if array.min() < limits.min or array.max() > limits.max:
+        return f"is {_shorten(array)}; {leaf.space_dtype} of its space holds {limits.min} to {limits.max}"
+    return None
+
+
+def _shorten(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 120 else text[:117] + "..."
 
 
 class InvalidReturnError(ValueError):
@@ -147,6 +196,7 @@ class LeafWriter:
             problem = describe_mismatch(value, leaf)
             if problem is not None:
                 raise InvalidReturnError(f"{self.what} {problem}")
-            if isinstance(value, np.ndarray):
+            # Wider integers may fit once and not the next time.
+            if isinstance(value, np.ndarray) and np.can_cast(value.dtype, leaf.dtype, "same_kind"):
                 self._accepted.add(value.dtype)
         array[row] = value

@@ -6,7 +6,7 @@ when it fails.
 """
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rein.envs.faults import Fault, FaultLog
 from rein.envs.leaves import InvalidReturnError, LeafWriter, action_builder, reader
+from rein.envs.returns import Bounds, checked_flag, checked_reward, describe_result, shown
 from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces, BlockLayout, Slot
 from rein.envs.single import EnvFactory, close_quietly, row_seed
 from rein.envs.state import NotResumableError, capture, restore
@@ -70,6 +71,11 @@ class EnvRows:
         self.ticks = 0
         """Batched steps so far."""
         self._writers = [LeafWriter(leaf, "observation") for leaf in layout.observation]
+        self._bounds = [
+            Bounds(leaf, position, writer.what, log.policy.out_of_bounds)
+            for position, (leaf, writer) in enumerate(zip(layout.observation, self._writers, strict=True))
+            if leaf.low is not None
+        ]
         self._info_leaves = layout.env_info
         self._info_readers = [reader(leaf.keys) for leaf in layout.env_info]
         self._action_dtypes = [leaf.space_dtype for leaf in layout.action]
@@ -120,7 +126,7 @@ class EnvRows:
             self._not_mid[index] = not_mid = []
         actions = [a.astype(dtype) for a, dtype in zip(slot.action, self._action_dtypes, strict=True)]
         self._step_rows(slot, previous, actions, not_mid)
-        self._check_finite(index, self._current)
+        self._check_values(index, self._current)
         self._current = index
 
     def _step_rows(self, slot: Slot, previous: Slot, actions: list[NDArray], not_mid: list[int]) -> None:
@@ -129,6 +135,7 @@ class EnvRows:
         needs_reset, steps, progress = self._needs_reset, self._steps, self._progress
         only_action = actions[0] if self._plain_action else None
         usual_rewards = (float, np.float64) if self._reward_shape == () else ()
+        usual_flags = (bool, np.bool_)
         leaf = self._only_leaf
         shape = None if leaf is None or leaf.keys else leaf.shape
         dtype = None if leaf is None else leaf.dtype
@@ -143,7 +150,14 @@ class EnvRows:
                 continue
             try:
                 action = build(actions, row) if only_action is None else only_action[row]
-                observation, reward, terminated, truncated, info = steps[row](action)
+                result = steps[row](action)
+                if result.__class__ is not tuple or len(result) != 5:
+                    raise InvalidReturnError(describe_result("step", result))
+                observation, reward, terminated, truncated, info = result
+                if terminated.__class__ not in usual_flags:
+                    terminated = checked_flag("terminated", terminated)
+                if truncated.__class__ not in usual_flags:
+                    truncated = checked_flag("truncated", truncated)
                 if (
                     only_observation is not None
                     and observation.__class__ is np.ndarray
@@ -154,7 +168,7 @@ class EnvRows:
                 else:
                     self._write_observation(row, observation, slot)
                 if reward.__class__ not in usual_rewards:
-                    reward = self._checked_reward(reward)
+                    reward = checked_reward(reward, self._reward_shape)
                 rewards[row] = reward
                 if has_info:
                     self._write_info(row, info, slot)
@@ -172,15 +186,9 @@ class EnvRows:
         for writer, array in zip(self._writers, slot.observation, strict=True):
             writer.write(array, row, observation)
 
-    def _checked_reward(self, reward: Any) -> Any:
-        if self._reward_shape == ():
-            return np.asarray(reward).item()
-        value = np.asarray(reward, dtype=np.float32)
-        if value.shape != self._reward_shape:
-            raise InvalidReturnError(f"reward has shape {value.shape}; its space says {self._reward_shape}")
-        return value
-
     def _write_info(self, row: int, info: dict[str, Any], slot: Slot) -> None:
+        if not isinstance(info, Mapping):
+            raise InvalidReturnError(f"info is {shown(info)}: return a dict")
         for leaf, read, array in zip(self._info_leaves, self._info_readers, slot.env_info, strict=True):
             try:
                 value = read(info)
@@ -216,13 +224,16 @@ class EnvRows:
             try:
                 env = self.envs[row]
                 if seed is None:
-                    observation, info = env.reset()
+                    result = env.reset()
                 else:
                     env.action_space.seed(seed)
-                    observation, info = env.reset(seed=seed)
+                    result = env.reset(seed=seed)
+                if not isinstance(result, tuple) or len(result) != 2:
+                    raise InvalidReturnError(describe_result("reset", result))
+                observation, info = result
                 self._write_observation(row, observation, slot)
                 self._write_info(row, info, slot)
-                self._require_no_nan(row, slot)
+                self._require_valid(row, slot)
             except Exception as error:
                 self._restart(row, error)
                 continue
@@ -244,11 +255,17 @@ class EnvRows:
 
     # Faults ------------------------------------------------------------------------------------------------------
 
-    def _check_finite(self, index: int, previous: int) -> None:
+    def _check_values(self, index: int, previous: int) -> None:
+        """Looks at the numbers of all rows at once, and closer where something is wrong."""
         for flat in self._floats[index]:
             square = flat.dot(flat)
             # A sum of squares is finite unless an element is NaN or infinite, or it overflowed: look closer then.
             if square - square != 0.0:
+                self._repair_rows(index, previous)
+                return
+        slot = self._slots[index]
+        for bounds in self._bounds:
+            if bounds.are_left(slot.observation[bounds.position], self.ticks):
                 self._repair_rows(index, previous)
                 return
 
@@ -257,17 +274,20 @@ class EnvRows:
         for row in range(self._count):
             try:
                 if not np.isfinite(slot.reward[row]).all():
-                    raise InvalidReturnError(f"reward is {slot.reward[row]}")
-                self._require_no_nan(row, slot)
+                    raise InvalidReturnError(f"reward is {slot.reward[row]}: return a finite number")
+                self._require_valid(row, slot)
             except InvalidReturnError as error:
                 self._fail_step(row, error, slot, self._slots[previous])
                 if row not in self._not_mid[index]:
                     self._not_mid[index].append(row)
 
-    def _require_no_nan(self, row: int, slot: Slot) -> None:
+    def _require_valid(self, row: int, slot: Slot) -> None:
         for writer, array in zip(self._writers, slot.observation, strict=True):
-            if array.dtype.kind == "f" and np.isnan(array[row]).any():
-                raise InvalidReturnError(f"{writer.what} contains NaN: {array[row]}")
+            if array.dtype.kind == "f" and not np.isfinite(array[row]).all():
+                what = "NaN" if np.isnan(array[row]).any() else "infinite numbers"
+                raise InvalidReturnError(f"{writer.what} contains {what}: {shown(array[row])}. Return finite numbers")
+        for bounds in self._bounds:
+            bounds.require(slot.observation[bounds.position], row, self.first_row + row, self.ticks)
 
     def _fail_step(self, row: int, error: Exception, slot: Slot, previous: Slot) -> None:
         """Ends the episode of a failed world as truncated, with the last good observation."""

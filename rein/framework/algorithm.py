@@ -436,7 +436,7 @@ class Algorithm(AlgorithmInterface):
         if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
             summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)
         loss_info = average(loss_info, valid_masks, importance_weights(settings, batch_info))
-        step_optimizers(differentiate(self, loss_info, parameters, weight), parameters, optimizers)
+        step_optimizers(self, differentiate(self, loss_info, parameters, weight), parameters, optimizers)
         return loss_info, NamedParameters(self, parameters)
 
     def compute_gradients(self, batch: Experience | Sequence[Batch]) -> Gradients:

@@ -56,6 +56,7 @@ class Run:
         self.global_counter = 0
         self.env_steps = 0
         self.iterations = 0
+        self.skipped_updates = 0
         self._progress = 0.0
         self._generators: dict[str, np.random.Generator | torch.Generator] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import threading
@@ -13,7 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+logger = logging.getLogger(__name__)
+
 SCALARS_FILE = "scalars.jsonl"
+MOST_BYTES_READ = 256 * 2**20
+_LONGEST_LINE = 2**20
+_MOST_WAITING_BYTES = 16 * 2**20
+_MIXER = 2654435761  # Spreads the steps that are kept evenly, whatever the interval between them.
 
 
 class SummaryWriter:
@@ -177,6 +184,7 @@ class JsonlWriter(SummaryWriter):
         # A line that a crash tore is ended, so that it spoils no other.
         self._waiting = bytearray(b"\n" if _ends_mid_line(self.path) else b"")
         self._records = 0
+        self._has_warned = False
         self._file: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         if resume_step is not None:
             self._append({"resume_step": resume_step, "time": time.time()})
@@ -212,7 +220,21 @@ class JsonlWriter(SummaryWriter):
             self._records += 1
             late = time.monotonic() - self._flushed_at >= self._flush_seconds
             if late or self._records >= self._max_queue or self._file is None:
-                self.flush()
+                self._flush_if_possible()
+
+    def _flush_if_possible(self) -> None:
+        """Flushes; where the disk is full the records wait, as many as memory can spare."""
+        try:
+            self.flush()
+        except OSError as error:
+            if not self._has_warned:
+                logger.warning(
+                    "%s cannot be written (%s): summaries wait in memory", self.path, error.strerror or error
+                )
+                self._has_warned = True
+            excess = len(self._waiting) - _MOST_WAITING_BYTES
+            if excess > 0:
+                del self._waiting[: self._waiting.index(b"\n", excess) + 1]
 
 
 def create_summary_writer(
@@ -254,17 +276,21 @@ class ScalarSeries(NamedTuple):
 def read_scalars(path: str | Path) -> dict[str, ScalarSeries]:
     """Returns the curves that a `JsonlWriter` recorded, by name, without those voided by resuming.
 
-    Lines that a crash tore are skipped.
+    Lines that a crash tore are skipped. Of a file of more than `MOST_BYTES_READ` only a share of the steps is kept.
 
     Args:
         path: of the file, or of the directory that holds `scalars.jsonl`.
     """
     path = Path(path)
+    path = path / SCALARS_FILE if path.is_dir() else path
+    if not path.is_file():
+        raise ValueError(f"{path} is no regular file: it is not read")
+    one_of = -(-path.stat().st_size // MOST_BYTES_READ)
     records: list[tuple[int, str, float, float]] = []
-    for entry in _entries(path / SCALARS_FILE if path.is_dir() else path):
+    for entry in _entries(path):
         if "resume_step" in entry:
             records = [record for record in records if record[0] <= entry["resume_step"]]
-        else:
+        elif one_of <= 1 or (entry["step"] * _MIXER % 2**32) % one_of == 0:
             records.append((entry["step"], entry["name"], float(entry["value"]), entry["time"]))
     by_name: dict[str, list[tuple[int, float, float]]] = {}
     for step, name, value, when in records:
@@ -279,15 +305,24 @@ def _series(rows: list[tuple[int, float, float]]) -> ScalarSeries:
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as lines:
-        for line in lines:
+        while line := lines.readline(_LONGEST_LINE):
             if not line.endswith(b"\n"):
                 return
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(entry, dict) and ("resume_step" in entry or {"step", "name", "value", "time"} <= set(entry)):
+            if isinstance(entry, dict) and _is_record(entry):
                 yield entry
+
+
+def _is_record(entry: dict[str, Any]) -> bool:
+    if "resume_step" in entry:
+        return isinstance(entry["resume_step"], int)
+    kinds = {"step": int, "name": str, "value": int | float | str, "time": int | float}
+    if not all(isinstance(entry.get(key), kind) for key, kind in kinds.items()):
+        return False
+    return not isinstance(entry["value"], str) or entry["value"] in ("nan", "inf", "-inf")
 
 
 def _ends_mid_line(path: Path) -> bool:

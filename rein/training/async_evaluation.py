@@ -7,6 +7,7 @@ resumed run has every evaluation exactly once.
 
 import json
 import logging
+import os
 import queue
 import subprocess
 import sys
@@ -40,8 +41,9 @@ class AsyncEvaluator:
             directory: of the run; its configuration must have been saved.
         """
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the evaluator
+        trusted = ["trusted"] if directory.is_trusted else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rein.training.evaluation_worker", str(directory.path)],
+            [sys.executable, "-m", "rein.training.evaluation_worker", str(directory.path), str(os.getpid()), *trusted],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -91,16 +93,22 @@ class AsyncEvaluator:
         except BrokenPipeError:
             raise EvaluationWorkerError(f"the evaluation process has ended: {self._last_error()}") from None
 
-    def collect(self, wait: bool) -> tuple[Any, EvaluationResult] | None:
+    @property
+    def is_busy(self) -> bool:
+        """Whether an evaluation is under way."""
+        return self._pending is not None
+
+    def collect(self, wait: bool, seconds: float | None = None) -> tuple[Any, EvaluationResult] | None:
         """The tag and the result of the evaluation under way; None if there is none, or it is not done and not waited for.
 
         Args:
             wait: until it is done.
+            seconds: to wait at most; None has no limit.
         """
         if self._pending is None:
             return None
         try:
-            answer = self._answers.get(block=wait)
+            answer = self._answers.get(block=wait, timeout=seconds if wait else None)
         except queue.Empty:
             return None
         if answer is None:

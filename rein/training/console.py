@@ -115,6 +115,10 @@ class RichDisplay:
         """Prints the result above the bar."""
         self._console.print(_evaluation_text(progress, result), highlight=False)
 
+    def close(self) -> None:
+        """Leaves the bar as it is, so that what follows is printed below it."""
+        self._bar.stop()
+
 
 @contextmanager
 def open_display(

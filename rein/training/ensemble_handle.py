@@ -143,12 +143,12 @@ class EnsembleHandle:
             save_config(target.config)
         newest = self._newest_checkpoint()
         shutil.copytree(newest, target.checkpoints / newest.name)
-        for name in ("evaluations.jsonl", "agent.json", "run.json"):
+        for name in ("evaluations.jsonl", "agent.json"):
             if (self.directory / name).exists():
                 shutil.copy(self.directory / name, target.path / name)
         if self._directory.summaries.exists():
             shutil.copytree(self._directory.summaries, target.summaries)
-        target.update(status="saved")
+        target.adopt({**self._directory.record(), "status": "saved"})
         return target.path
 
     def report(self) -> Path:
@@ -180,7 +180,7 @@ class EnsembleHandle:
             self._temporary = TemporaryDirectory(prefix="rein-")
             copy = Path(self._temporary.name) / "run"
             shutil.copytree(self.directory, copy)
-            self._directory = RunDirectory.open(copy)
+            self._directory = RunDirectory.open(copy, self._directory.is_trusted)
             with fresh_configs() as self._configs, self._random_numbers:
                 self._trainer = resume_supervised_run(self._directory, supply=self._supply)
             self._algorithm = self._trainer.algorithm

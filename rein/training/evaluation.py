@@ -1,5 +1,6 @@
 """Evaluation: episodes of the deterministic policy, counted fairly."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -13,7 +14,10 @@ from rein.framework.acting.actor import Actor, without_learning
 from rein.runtime.seeding import get_rng_state, set_rng_state
 from rein.training.statistics_of_runs import bootstrap_interval
 
+logger = logging.getLogger(__name__)
 _SUCCESS = "is_success"
+MAX_EPISODE_STEPS = 200_000
+"""Environment steps of one episode of an evaluation."""
 
 
 class EvaluationResult(NamedTuple):
@@ -77,6 +81,7 @@ def evaluate(
     env: Environment,
     num_episodes: int,
     on_step: Callable[[TimeStep], None] | None = None,
+    max_episode_steps: int = MAX_EPISODE_STEPS,
 ) -> EvaluationResult:
     """Runs whole episodes with `predict_step`; nothing of the training changes, random numbers included.
 
@@ -88,19 +93,25 @@ def evaluate(
         env: an environment of its own for evaluation; it is reset first.
         num_episodes: episodes in all.
         on_step: called with every time step, e.g. to render.
+        max_episode_steps: an episode that has not ended by then counts as it is, with a warning, so that a world without
+            a time limit cannot hold up the run.
     """
     if num_episodes < 1:
         raise ValueError(f"num_episodes is {num_episodes}: evaluate at least 1 episode")
     random_state = get_rng_state()
     try:
         with without_learning(algorithm):
-            return _run_episodes(algorithm, env, num_episodes, on_step)
+            return _run_episodes(algorithm, env, num_episodes, on_step, max_episode_steps)
     finally:
         set_rng_state(random_state)
 
 
 def _run_episodes(
-    algorithm: RLAlgorithm, env: Environment, num_episodes: int, on_step: Callable[[TimeStep], None] | None
+    algorithm: RLAlgorithm,
+    env: Environment,
+    num_episodes: int,
+    on_step: Callable[[TimeStep], None] | None,
+    max_episode_steps: int,
 ) -> EvaluationResult:
     batch = env.batch_size
     quota = np.full(batch, num_episodes // batch)
@@ -120,13 +131,18 @@ def _run_episodes(
         running += time_step.reward.double().numpy()
         length += step_type != StepType.FIRST
         success = _success(time_step)
-        for index in np.flatnonzero((step_type == StepType.LAST) & (quota > 0)):
+        ended = step_type == StepType.LAST
+        if (length >= max_episode_steps).any():
+            logger.warning(
+                "an episode of the evaluation has not ended after %d steps: it is cut there", max_episode_steps
+            )
+            ended |= length >= max_episode_steps
+        for index in np.flatnonzero(ended & (quota > 0)):
             quota[index] -= 1
             returns.append(running[index].copy())
             lengths.append(int(length[index]))
             if success is not None:
                 successes.append(float(success[index]))
-        ended = step_type == StepType.LAST
         running[ended] = 0
         length[ended] = 0
     if on_step is not None:

@@ -7,10 +7,13 @@ import logging
 import pstats
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from rein.config import is_given
+
 logger = logging.getLogger(__name__)
+_QUESTION_SETTING = "TrainerConfig.confirm_checkpoint_upon_crash"
 _PROFILE_ROWS = 200
 _PACKAGE = Path(__file__).parents[1]
 
@@ -48,9 +51,34 @@ def keep_code(files: Sequence[str], folder: Path) -> None:
         shutil.copyfile(_PACKAGE / file, target)
 
 
+def keep_crash(question: str, ask: bool, save: Callable[[], None]) -> None:
+    """Saves what is left of a training that failed, if the user wants it; what goes wrong here never hides the failure.
+
+    Args:
+        question: to put to the user.
+        ask: whether to ask; without, it is saved.
+        save: does it.
+    """
+    try:
+        if not ask or is_confirmed(question):
+            save()
+    except Exception as error:
+        logger.warning("the parameters of the failed training were not kept: %r", error)
+
+
 def is_confirmed(question: str) -> bool:
-    """Asks at the terminal; where there is none, nothing is confirmed, and a message says so."""
-    if not sys.stdin.isatty():
+    """Asks at the terminal, if somebody has set that questions are asked; nothing is confirmed where nobody can answer."""
+    if not is_given(_QUESTION_SETTING):
+        logger.info("%s No: set %s=False to have that.", question, _QUESTION_SETTING)
+        return False
+    try:
+        can_answer = sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:  # It was closed.
+        can_answer = False
+    if not can_answer:
         logger.warning("%s No: there is no terminal to ask at.", question)
         return False
-    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -22,6 +22,7 @@ from rein.framework import TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
 from rein.training.run_directory import RunDirectory, write_atomically
+from rein.training.run_lock import LOCK_FILE
 from rein.training.supervised import SupervisedTrainer
 from rein.training.supervised_runs import start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
@@ -59,7 +60,7 @@ def start_run(
         settings = TrainerConfig(root_dir=str(directory.path))
         trainer = Trainer(settings, directory, observers)
     except BaseException:
-        _remove_empty(directory.path)
+        _give_up(directory)
         raise
     save_config(directory.config)
     if not has_environment():
@@ -89,7 +90,7 @@ def start_supervised(directory: RunDirectory, name: str, facts: Mapping[str, Any
     try:
         return start_supervised_run(directory, name, settle_seed(), facts=facts)
     except BaseException:
-        _remove_empty(directory.path)
+        _give_up(directory)
         raise
 
 
@@ -106,16 +107,20 @@ def resume_run(
     Raises:
         RunDirectoryError: another process is training it.
     """
-    record = directory.record()
-    directory.check_unused()
-    install_name_resolver()
-    load_saved_config(directory.config, supply)
-    trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
-    if record.get("extended_to"):
-        trainer.extend(record["extended_to"])
-    if record.get("extended_to_updates"):
-        trainer.extend_updates(record["extended_to_updates"])
-    directory.mark_running()
+    directory.lock()
+    try:
+        record = directory.record()
+        install_name_resolver()
+        load_saved_config(directory.config, supply, directory.is_trusted)
+        trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
+        if record.get("extended_to"):
+            trainer.extend(record["extended_to"])
+        if record.get("extended_to_updates"):
+            trainer.extend_updates(record["extended_to_updates"])
+        directory.mark_running()
+    except BaseException:
+        directory.unlock()
+        raise
     return trainer
 
 
@@ -201,8 +206,12 @@ def numbered_directory(root: str | os.PathLike[str], stem: str) -> RunDirectory:
     raise AssertionError("unreachable")
 
 
-def _remove_empty(path: Path) -> None:
-    """Removes the folders below `path` that hold nothing, and `path` itself if that leaves it empty."""
+def _give_up(directory: RunDirectory) -> None:
+    """Removes the lock and the folders of a run that hold nothing, and its directory if that leaves it empty."""
+    directory.unlock()
+    path = directory.path
+    if not (path / "run.json").exists():
+        (path / LOCK_FILE).unlink(missing_ok=True)
     for folder, _, _ in sorted(os.walk(path), reverse=True):
         try:
             os.rmdir(folder)

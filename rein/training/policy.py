@@ -117,7 +117,7 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         )
     install_name_resolver()
     with fresh_configs() as configs:
-        load_saved_config(directory.config, supply)
+        load_saved_config(directory.config, supply, directory.is_trusted)
         settings = TrainerConfig(root_dir=str(directory.path))
         seed = int(directory.record().get("seed") or 0)
         with Run(directory.path, seed=seed):

@@ -8,9 +8,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from rein.config.plain_files import PlainFileError, read_json, read_plain
 from rein.runtime.writers import ScalarSeries
 from rein.training.agent_svg import draw_svg
-from rein.training.run_directory import RunDirectory, write_atomically
+from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
 from rein.training.statistics_of_runs import (
     EVALUATION_RETURN,
     TRAINING_RETURN,
@@ -23,6 +24,8 @@ from rein.training.supervised import SupervisedEvaluation, describe_number
 from rein.training.svg_chart import line_chart, short_number
 
 MAX_VIDEO_BYTES = 4 * 2**20
+MAX_PICTURE_BYTES = 16 * 2**20
+_MOST_PICTURES = 50
 _MOST_CHARTS = 12
 _VIDEO_TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
 _MACHINE_FACTS = (
@@ -37,8 +40,14 @@ _MACHINE_FACTS = (
     "commit",
 )
 
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'"
+)
+"""The page runs nothing and loads nothing, whatever a run may have put into it."""
+
 _PAGE = Template("""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="$policy"><meta name="viewport" content="width=device-width">
 <title>$title</title>
 <style>
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -80,11 +89,24 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
     Args:
         directory: of the run.
         metrics_per_report: charts at most.
+
+    Raises:
+        RunDirectoryError: a file of the run is damaged, no regular file, or a link out of the run.
     """
+    try:
+        page = _page(directory, metrics_per_report)
+    except (PlainFileError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise RunDirectoryError(f"{directory.path}: no report can be made of its files: {error!r}") from error
+    write_atomically(directory.report, page)
+    return directory.report
+
+
+def _page(directory: RunDirectory, metrics_per_report: int) -> str:
     record = directory.record()
     evaluations = directory.read_evaluations()
     title = f"{record.get('name') or directory.path.name}, seed {record.get('seed', '?')}"
-    page = _PAGE.substitute(
+    return _PAGE.substitute(
+        policy=_POLICY,
         title=escape(title),
         status=escape(_status(record)),
         result=_result(evaluations),
@@ -98,8 +120,6 @@ def write_report(directory: RunDirectory, metrics_per_report: int = _MOST_CHARTS
         commands=escape(_commands(directory, record)),
         config=escape(_operative(directory)),
     )
-    write_atomically(directory.report, page)
-    return directory.report
 
 
 def _status(record: dict[str, Any]) -> str:
@@ -125,7 +145,7 @@ def _result(evaluations: list[dict[str, Any]]) -> str:
     kind = "held-out evaluation" if last.get("held_out") else "evaluation"
     return (
         f'<div class="result">Last {kind}: <b>{last["mean_return"]:.4g}</b> mean return '
-        f"(95% interval {low:.4g} to {high:.4g}, {last['episodes']} episodes)</div>"
+        f"(95% interval {low:.4g} to {high:.4g}, {int(last['episodes'])} episodes)</div>"
     )
 
 
@@ -193,7 +213,9 @@ def _supervised_evaluation(evaluations: list[dict[str, Any]]) -> str:
 
 def _charts_of_evaluation(directory: RunDirectory) -> str:
     """What `rein evaluate` drew of a run on labelled data."""
-    charts = [f"<div>{path.read_text()}</div>" for path in sorted(directory.path.glob("evaluation-*.svg"))]
+    files = sorted(directory.path.glob("evaluation-*.svg"))[:_MOST_CHARTS]
+    # As pictures, which run nothing, rather than as a part of the page.
+    charts = [f'<div><img alt="evaluation" src="{_data(directory, file, "image/svg+xml")}"></div>' for file in files]
     return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
 
 
@@ -209,8 +231,7 @@ def _video(directory: RunDirectory) -> str:
     )
     if not small:
         return f"<h2>Video</h2><p>{escape(str(newest))} is too large to be put here.</p>"
-    content = base64.b64encode(small[-1].read_bytes()).decode()
-    source = f"data:{_VIDEO_TYPES[small[-1].suffix]};base64,{content}"
+    source = _data(directory, small[-1], _VIDEO_TYPES[small[-1].suffix])
     if small[-1].suffix == ".gif":
         return f'<h2>Video</h2><img alt="the policy" src="{source}">'
     return f'<h2>Video</h2><video controls loop muted src="{source}"></video>'
@@ -221,9 +242,8 @@ def _pictures(directory: RunDirectory) -> str:
     if not files:
         return ""
     shown = [
-        f'<p>{escape(file.stem)}</p><img alt="{escape(file.stem)}" src="data:image/png;base64,'
-        f'{base64.b64encode(file.read_bytes()).decode()}">'
-        for file in files
+        f'<p>{escape(file.stem)}</p><img alt="{escape(file.stem)}" src="{_data(directory, file, "image/png")}">'
+        for file in files[:_MOST_PICTURES]
     ]
     return "<h2>Representation</h2>" + "".join(shown)
 
@@ -232,14 +252,19 @@ def _plans(directory: RunDirectory) -> str:
     pictures = sorted(directory.plans.glob("*.svg"), key=lambda path: path.stat().st_mtime)
     if not pictures:
         return ""
-    content = base64.b64encode(pictures[-1].read_bytes()).decode()
-    return f'<h2>Plans</h2><img alt="imagined and real trajectories" src="data:image/svg+xml;base64,{content}">'
+    source = _data(directory, pictures[-1], "image/svg+xml")
+    return f'<h2>Plans</h2><img alt="imagined and real trajectories" src="{source}">'
+
+
+def _data(directory: RunDirectory, file: Path, kind: str) -> str:
+    """A file of the run as the address of its content; links out of the run are refused."""
+    return f"data:{kind};base64,{base64.b64encode(read_plain(file, directory.path, MAX_PICTURE_BYTES)).decode()}"
 
 
 def _agent(directory: RunDirectory) -> str:
     if not directory.agent.exists():
         return ""
-    return f'<h2>Agent</h2><div class="agent">{draw_svg(json.loads(directory.agent.read_text()))}</div>'
+    return f'<h2>Agent</h2><div class="agent">{draw_svg(read_json(directory.agent, directory.path))}</div>'
 
 
 def _facts(record: dict[str, Any]) -> str:
@@ -283,4 +308,4 @@ def _commands(directory: RunDirectory, record: dict[str, Any]) -> str:
 
 def _operative(directory: RunDirectory) -> str:
     path = directory.config / "operative.py"
-    return path.read_text() if path.exists() else "# nothing was saved yet"
+    return read_plain(path, directory.path).decode(errors="replace") if path.exists() else "# nothing was saved yet"

@@ -74,15 +74,28 @@ class RunEvaluation:
                 self._worker = None
         return self._worker
 
-    def collect(self, wait: bool) -> None:
+    def collect(self, wait: bool, seconds: float | None = None) -> bool:
         """Records the evaluation that another process was asked for, if it is done.
 
         Args:
             wait: until it is done.
+            seconds: to wait at most; None has no limit.
+
+        Returns:
+            Whether nothing is under way any more, or nothing was waited for.
         """
-        finished = self._worker.collect(wait) if self._worker is not None else None
+        if self._worker is None:
+            return True
+        finished = self._worker.collect(wait, seconds)
         if finished is not None:
             self._record(*finished)
+        return not wait or not self._worker.is_busy
+
+    def give_up(self) -> None:
+        """Ends the process that evaluates, with what is under way; the next request starts none."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
     def close(self) -> None:
         """Ends the environment and the process."""

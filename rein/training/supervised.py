@@ -18,7 +18,8 @@ from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import seed_everything
 from rein.runtime.writers import create_summary_writer
-from rein.training.keepsakes import is_confirmed, keep_code, profile_to
+from rein.training.full_disk import ToleratedSaving
+from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Every
 from rein.training.signals import StopRequest
@@ -94,6 +95,7 @@ class SupervisedTrainer:
         observers: Sequence[SupervisedObserver] = (),
         tensorboard: bool = True,
         deterministic: bool = False,
+        fail_on_save_error: bool = False,
     ) -> None:
         """Builds the algorithm, and restores the newest checkpoint if there is one.
 
@@ -103,6 +105,8 @@ class SupervisedTrainer:
             observers: displays.
             tensorboard: write TensorBoard events besides JSON lines.
             deterministic: use deterministic algorithms only.
+            fail_on_save_error: stop when a checkpoint cannot be written, for example because the disk is full; else
+                training goes on with a warning, and the next save tries again.
         """
         if config.ml_type != "sl":
             raise ValueError(f'ml_type is {config.ml_type!r}: SupervisedTrainer trains on labelled data, ml_type="sl"')
@@ -113,7 +117,9 @@ class SupervisedTrainer:
         self.directory = directory
         self.observers: list[Any] = list(observers)
         self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
+        self.saving = ToleratedSaving(fail_on_save_error)
         self._last_evaluation: SupervisedEvaluation | None = None
+        self._generators: dict[str, Any] | None = None
         self._seconds = 0.0
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
@@ -162,7 +168,7 @@ class SupervisedTrainer:
             try:
                 return self._train()
             except KeyboardInterrupt:
-                self.directory.update(status="stopped")
+                self.directory.note(status="stopped")
                 raise
             except Exception as error:
                 self._keep_crash(error)
@@ -173,6 +179,9 @@ class SupervisedTrainer:
         with run, summary.record_if(self._records), StopRequest() as stop:
             started = time.perf_counter() - self._seconds
             progress = self._progress()
+            if self._generators is not None:  # Last: modules that were imported since may have drawn from them.
+                set_rng_state(self._generators)
+                self._generators = None
             while progress.fraction < 1.0 and not stop.is_set:
                 self.algorithm.train_iter()
                 run.iterations += 1
@@ -185,11 +194,11 @@ class SupervisedTrainer:
                 is_over = progress.fraction >= 1.0
                 if is_over or self._evaluations.is_due(run.iterations):
                     self._evaluate(progress)
-                if is_over or self._checkpoints.is_due(run.iterations):
-                    self.save()
-            if stop.is_set:
-                self.save()
-            self.directory.update(
+                if not is_over and self._checkpoints.is_due(run.iterations):
+                    self.saving.try_to(self.save)
+            stop.disarm()
+            self._save_at_end()
+            self.directory.note(
                 status="stopped" if progress.fraction < 1.0 else "finished",
                 iterations=progress.iterations,
                 seconds=round(self._seconds, 3),
@@ -201,11 +210,14 @@ class SupervisedTrainer:
         self._save_config()
         return SupervisedResult(progress, stop.reason, self._last_evaluation)
 
+    def _save_at_end(self) -> None:
+        self.saving.insist_on(self.save)
+
     def _save_config(self) -> None:
         """Saves the configuration again, now with all that was used."""
         try:
             save_config(self.directory.config)
-        except SavedConfigError as error:
+        except (SavedConfigError, OSError) as error:
             # What was trained is not worth less because of it.
             logger.warning("the configuration was not saved again at the end of the run: %s", error)
 
@@ -261,19 +273,25 @@ class SupervisedTrainer:
         self.algorithm.load_state_dict(components["alg"])
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
+        self._generators = components["trainer"]["run"]["global_generators"]
         self.run.progress = min(1.0, self.run.iterations / self.config.num_iterations)
 
     def _keep_crash(self, error: Exception) -> None:
         """Records that training failed, and keeps the parameters if the user wants them."""
-        self.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
+        for observer in self.observers:
+            getattr(observer, "close", bool)()
+        self.directory.note(status="failed", error=f"{type(error).__name__}: {error}")
         question = f"Training failed with {type(error).__name__}: save the parameters to {self.directory.crash}?"
-        if not self.config.confirm_checkpoint_upon_crash or is_confirmed(question):
-            with self.run:
-                Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
+        keep_crash(question, self.config.confirm_checkpoint_upon_crash, self._save_crash)
+
+    def _save_crash(self) -> None:
+        with self.run:
+            Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
 
     def close(self) -> None:
-        """Closes the writers."""
+        """Closes the writers, and lets others train the run."""
         self.run.close()
+        self.directory.unlock()
 
 
 def build_supervised(config: TrainerConfig) -> Any:

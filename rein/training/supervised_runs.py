@@ -58,10 +58,10 @@ def resume_supervised_run(
         num_iterations: passes in all, from now on; None: as before.
         supply: values that could not be saved with the run, by name.
     """
+    directory.lock()
     record = directory.record()
-    directory.check_unused()
     install_name_resolver()
-    load_saved_config(directory.config, supply)
+    load_saved_config(directory.config, supply, directory.is_trusted)
     trainer = SupervisedTrainer(TrainerConfig(root_dir=str(directory.path)), directory)
     total = num_iterations or record.get("extended_to")
     if num_iterations is not None and num_iterations <= trainer.run.iterations:
@@ -92,7 +92,7 @@ def load_supervised(
             f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
         )
     install_name_resolver()
-    load_saved_config(directory.config, supply)
+    load_saved_config(directory.config, supply, directory.is_trusted)
     settings = TrainerConfig(root_dir=str(directory.path))
     with Run(directory.path, seed=int(directory.record().get("seed") or 0)):
         algorithm = build_supervised(settings)

@@ -8,21 +8,26 @@ from typing import Any, NamedTuple, Protocol
 from rein.config import SavedConfigError, configurable, save_config
 from rein.envs import Environment, create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
+from rein.framework.updating import check_finite_state
 from rein.framework.updating.output_summaries import summarize_outputs
 from rein.runtime import summary
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
+from rein.runtime.seeding import set_rng_state
 from rein.runtime.writers import create_summary_writer
 from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult
-from rein.training.keepsakes import is_confirmed, keep_code, profile_to
+from rein.training.full_disk import ToleratedSaving
+from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.offline import has_environment, plan_offline
 from rein.training.run_directory import RunDirectory
 from rein.training.run_evaluation import RunEvaluation
 from rein.training.schedule import Budget, Every
-from rein.training.signals import StopRequest
+from rein.training.signals import StopNowError, StopRequest
 
 logger = logging.getLogger(__name__)
+_EVALUATION_SECONDS = 4.0
+"""For an evaluation under way to end when the run is asked to."""
 
 
 class Progress(NamedTuple):
@@ -66,6 +71,7 @@ class Trainer:
         observers: Sequence[TrainingObserver] = (),
         tensorboard: bool = True,
         deterministic: bool = False,
+        fail_on_save_error: bool = False,
     ) -> None:
         """Builds environment and algorithm, and restores the newest checkpoint if there is one.
 
@@ -77,6 +83,8 @@ class Trainer:
             observers: displays.
             tensorboard: write TensorBoard events besides JSON lines.
             deterministic: use deterministic algorithms only.
+            fail_on_save_error: stop when a checkpoint cannot be written, for example because the disk is full; else
+                training goes on with a warning, and the next save tries again.
         """
         if config.ml_type != "rl":
             raise ValueError(f'ml_type is {config.ml_type!r}: Trainer trains by reinforcement only, ml_type="rl"')
@@ -86,8 +94,11 @@ class Trainer:
         self.observers = list(observers)
         self._tensorboard = tensorboard
         self._checkpointer = Checkpointer(directory.checkpoints, keep=max(1, config.num_checkpoints))
+        self.saving = ToleratedSaving(fail_on_save_error)
         self._last_evaluation: EvaluationResult | None = None
         self._evaluation = RunEvaluation(config, directory, self._record_evaluation)
+        self._stop = StopRequest()
+        self._generators: dict[str, Any] | None = None
         self._seconds = 0.0
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
@@ -116,6 +127,11 @@ class Trainer:
         if config.summarize_output:
             summarize_outputs(self.algorithm)
         self.budget = Budget(config, self._num_envs)
+
+    @property
+    def _is_stopping(self) -> bool:
+        """Whether the process is asked to end soon, and not by a person who can wait or insist."""
+        return self._stop.reason == "SIGTERM"
 
     @property
     def _num_envs(self) -> int:
@@ -175,7 +191,7 @@ class Trainer:
             try:
                 return self._train()
             except KeyboardInterrupt:
-                self.directory.update(status="stopped")
+                self.directory.note(status="stopped")
                 raise
             except Exception as error:
                 self._keep_crash(error)
@@ -183,10 +199,15 @@ class Trainer:
 
     def _train(self) -> TrainingResult:
         with self.run, summary.record_if(self._records), StopRequest() as stop:
+            self._stop = stop
             if self.config.evaluate:
                 self._evaluation.start()
             started = time.perf_counter() - self._seconds
             progress = self._progress()
+            self._restore_generators()
+            if self._checkpointer.latest_step() is None:
+                # A run that hangs or is killed in its first iteration can be loaded, too.
+                self.saving.try_to(self.save)
             while progress.fraction < 1.0 and not stop.is_set:
                 self.algorithm.train_iter()
                 self._count()
@@ -197,17 +218,18 @@ class Trainer:
                 is_over = progress.fraction >= 1.0
                 self._evaluation.collect(wait=False)
                 if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
-                    self._evaluate(progress)
-                if is_over or self._checkpoints.is_due(self.run.iterations):
-                    self.save()
-            if stop.is_set:
-                self.save()
-            self.directory.update(
+                    self._evaluate_or_save(progress)
+                if not is_over and self._checkpoints.is_due(self.run.iterations):
+                    self.saving.try_to(self.save)
+            stop.disarm()
+            self._save_at_end()
+            self.directory.note(
                 status="stopped" if progress.fraction < 1.0 else "finished",
                 iterations=progress.iterations,
                 env_steps=progress.env_steps,
                 seconds=round(self._seconds, 3),
                 conf_file=self.config.conf_file or None,
+                skipped_updates=self.run.skipped_updates or None,
                 error=None,
             )
             if self.run.writer is not None:
@@ -219,7 +241,7 @@ class Trainer:
         """Saves the configuration again, now with all that was used."""
         try:
             save_config(self.directory.config)
-        except SavedConfigError as error:
+        except (SavedConfigError, OSError) as error:
             # What was trained is not worth less because of it.
             logger.warning("the configuration was not saved again at the end of the run: %s", error)
 
@@ -239,6 +261,19 @@ class Trainer:
         metrics = self.algorithm.progress_metrics() if run.iterations else {}
         return Progress(run.iterations, run.env_steps, run.progress, self._seconds, metrics)
 
+    def _evaluate_or_save(self, progress: Progress) -> None:
+        """Evaluates; if that is stopped, the iteration before it is not lost."""
+        try:
+            self._evaluate(progress)
+        except StopNowError:
+            self._evaluation.give_up()
+            self.save()
+            raise
+
+    def _save_at_end(self) -> None:
+        """Saves what the run has come to; an evaluation that does not end does not keep it from that."""
+        self.saving.insist_on(self.save)
+
     def _evaluate(self, progress: Progress) -> None:
         # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
         seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
@@ -249,7 +284,7 @@ class Trainer:
         self._last_evaluation = result
         self._summarize_evaluation(result, counter)
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
-        self.directory.add_evaluation({**record, **result.to_json()})
+        self.saving.try_to(lambda: self.directory.add_evaluation({**record, **result.to_json()}))
         for observer in self.observers:
             observer.on_evaluation(progress, result)
 
@@ -263,11 +298,15 @@ class Trainer:
 
         They are in the middle of an iteration, so nothing is resumed from them.
         """
-        self.directory.update(status="failed", error=f"{type(error).__name__}: {error}")
+        for observer in self.observers:
+            getattr(observer, "close", bool)()
+        self.directory.note(status="failed", error=f"{type(error).__name__}: {error}")
         question = f"Training failed with {type(error).__name__}: save the parameters to {self.directory.crash}?"
-        if not self.config.confirm_checkpoint_upon_crash or is_confirmed(question):
-            with self.run:
-                Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
+        keep_crash(question, self.config.confirm_checkpoint_upon_crash, self._save_crash)
+
+    def _save_crash(self) -> None:
+        with self.run:
+            Checkpointer(self.directory.crash).save(self.run.iterations, {"alg": dict(self.algorithm.state_dict())})
 
     # Checkpoints.
 
@@ -275,7 +314,10 @@ class Trainer:
         """Saves a checkpoint from which the run goes on exactly."""
         if self._checkpointer.latest_step() == self.run.iterations:
             return
-        self._evaluation.collect(wait=True)
+        check_finite_state(self.algorithm, self.algorithm.optimizers())
+        if not self._evaluation.collect(wait=True, seconds=_EVALUATION_SECONDS if self._is_stopping else None):
+            logger.warning("the evaluation under way has not ended in time: it is given up")
+            self._evaluation.give_up()
         if self.run.writer is not None:
             # A run that is resumed from here does not record again what came before.
             self.run.writer.flush()
@@ -298,7 +340,14 @@ class Trainer:
         self.algorithm.load_state_dict(algorithm_state(components), skip_preloded=False)
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
+        self._generators = components["trainer"]["run"]["global_generators"]
         self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
+
+    def _restore_generators(self) -> None:
+        """Restores the global generators last: modules that were imported since may have drawn from them."""
+        if self._generators is not None:
+            set_rng_state(self._generators)
+            self._generators = None
 
     def close(self) -> None:
         """Closes environments and writers."""
@@ -307,3 +356,4 @@ class Trainer:
             self.env.close()
         self._evaluation.close()
         self.run.close()
+        self.directory.unlock()

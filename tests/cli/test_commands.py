@@ -237,7 +237,7 @@ def test_a_stopped_and_resumed_run_equals_one_that_never_stopped(
         assert torch.equal(one, second.components["alg"][name]), name
 
 
-def test_a_stop_signal_finishes_the_iteration_and_exits_with_zero(tmp_path: Path) -> None:
+def test_a_stop_signal_finishes_the_iteration_and_exits_with_its_number(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "rein.cli", "train", "ppo_cartpole", "TrainerConfig.num_env_steps=10000000"]
     process = subprocess.Popen(
@@ -252,7 +252,7 @@ def test_a_stop_signal_finishes_the_iteration_and_exits_with_zero(tmp_path: Path
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+    assert process.returncode == 143
     assert "stopped by SIGTERM and saved; go on with: rein resume" in output
     assert RunDirectory.open(run).record()["status"] == "stopped"
     assert Checkpointer(run / "checkpoints").latest_step() is not None

@@ -147,13 +147,13 @@ def test_saved_run_is_rebuilt_without_the_originals(run_confs, tmp_path):
     saved = sorted(
         path.relative_to(tmp_path / "run").as_posix() for path in (tmp_path / "run").rglob("*") if path.is_file()
     )
-    assert saved == ["conf/confs/main.py", "conf/shared/base.py", "operative.py", "overrides.json"]
+    assert saved == ["conf/confs/main.py", "conf/shared/base.py", "operative.py", "overrides.json", "values.json"]
     assert (tmp_path / "run/conf/confs/main.py").read_text() == run_confs.read_text()
     shutil.rmtree(tmp_path / "confs")
     shutil.rmtree(tmp_path / "shared")
     shutil.move(tmp_path / "run", tmp_path / "moved")
     with fresh_configs():
-        load_saved_config(tmp_path / "moved")
+        load_saved_config(tmp_path / "moved", trust=True)
         again, options_again, limit_again = build()
         assert (again.power, again.tags, again.kind, limit_again) == (7, ("c",), build, 9)
         assert (engine.power, engine.tags, engine.kind, limit) == (7, ("c",), build, 9)

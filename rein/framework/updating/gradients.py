@@ -17,6 +17,7 @@ from rein import nest
 from rein.data_structures import BatchInfo, Experience, LossInfo, StepType
 from rein.distributions import map_params
 from rein.framework.steps import steps_at_once, steps_in_order, time_major
+from rein.framework.updating.finite import admits
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
@@ -181,7 +182,7 @@ def differentiate(
 def apply_gradients(
     algorithm: "Algorithm", gradients: Gradients, parameters: Sequence[Parameter], optimizers: Sequence[Any]
 ) -> None:
-    """Steps every optimizer, then lets `algorithm` do what follows an update.
+    """Steps every optimizer, then lets `algorithm` do what follows an update; neither if a gradient is not finite.
 
     Args:
         algorithm: what learns.
@@ -189,14 +190,25 @@ def apply_gradients(
         parameters: what they are gradients of.
         optimizers: those of `algorithm`.
     """
-    step_optimizers(gradients.values, parameters, optimizers)
-    algorithm.after_update(gradients.inputs, gradients.info)
+    if step_optimizers(algorithm, gradients.values, parameters, optimizers):
+        algorithm.after_update(gradients.inputs, gradients.info)
 
 
 def step_optimizers(
-    values: Sequence[Tensor | None], parameters: Sequence[Parameter], optimizers: Sequence[Any]
-) -> None:
-    """Steps the optimizers with gradients in the order of `parameters`."""
+    algorithm: "Algorithm", values: Sequence[Tensor | None], parameters: Sequence[Parameter], optimizers: Sequence[Any]
+) -> bool:
+    """Steps the optimizers with gradients in the order of `parameters`; not if one of them is NaN or infinite.
+
+    Returns:
+        Whether they were stepped.
+
+    Raises:
+        NonFiniteGradientError: it was not finite for too many updates in a row.
+    """
+    if not admits(algorithm, parameters, values):
+        for parameter in parameters:
+            parameter.grad = None
+        return False
     for parameter, value in zip(parameters, values, strict=True):
         parameter.grad = value
     for optimizer in optimizers:
@@ -205,6 +217,7 @@ def step_optimizers(
             optimizer.advance()
         else:
             optimizer.step()
+    return True
 
 
 def handled_parameters(optimizers: Sequence[Any]) -> list[Parameter]:

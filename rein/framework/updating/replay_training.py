@@ -27,6 +27,7 @@ from rein.distributions import (
 )
 from rein.framework.steps import batch_major, sequences, shuffled
 from rein.framework.updating.compilation import CompiledUpdate
+from rein.framework.updating.finite import skipped_updates
 from rein.framework.updating.gradients import (
     Batch,
     Gradients,
@@ -357,8 +358,10 @@ def train_from_unroll(
     if num_bootstrap_steps:
         loss_info = _first_steps(loss_info, steps, experience.step_type.shape[:2])
     valid = valid_masks(experience.step_type[:steps])
+    skipped = skipped_updates(algorithm).total
     loss_info, params = algorithm.update_with_gradient(loss_info, valid)
-    algorithm.after_update(experience.time_step, train_info)
+    if skipped_updates(algorithm).total == skipped:
+        algorithm.after_update(experience.time_step, train_info)
     if summary.should_record_summaries():
         algorithm.summarize_train(experience, train_info, loss_info, params)
     return valid.numel()

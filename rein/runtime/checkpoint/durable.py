@@ -1,5 +1,7 @@
 """Files that survive a crash once written, and directories whose owner can be told dead or alive."""
 
+import ctypes
+import errno
 import hashlib
 import logging
 import os
@@ -18,6 +20,7 @@ logger = logging.getLogger(__name__)
 _SAVING = re.compile(r"\.saving-\d+-([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{8}")
 _REMOVING = re.compile(r"\.removing-\d+-[0-9a-f]{8}")
 _BUFFER_BYTES = 1 << 20
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def write_file(path: Path, pieces: Iterable[Buffer]) -> FileRecord:
@@ -70,6 +73,39 @@ def remove_directory(path: Path, step: int) -> None:
     os.rename(path, doomed)
     sync_directory(path.parent)
     shutil.rmtree(doomed, ignore_errors=True)
+
+
+def put_in_place(new: Path, path: Path) -> None:
+    """Puts the directory `new` in the place of the directory `path`, whose content is removed, or of nothing.
+
+    Where the system can exchange two names in one step, there is a whole directory under `path` at any moment; elsewhere
+    there is none for an instant, and a crash then leaves both of them beside it.
+    """
+    if not path.exists():
+        os.rename(new, path)
+    elif _exchange(new, path):
+        sync_directory(path.parent)
+        shutil.rmtree(new)
+    else:
+        old = path.with_name(f".{path.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(path, old)
+        os.rename(new, path)
+        shutil.rmtree(old)
+    sync_directory(path.parent)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two names in one step; False where the system or the file system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(first), None, str(second))
 
 
 def remove_leftovers(directory: Path) -> None:

@@ -1,15 +1,18 @@
 """Processes that end with the one that uses them."""
 
 import contextlib
+import ctypes
 import os
+import signal
 import sys
 import threading
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 
-__all__ = ["die_with_parent"]
+__all__ = ["die_with_parent", "end_with_parent"]
 
 _PARENT_CHECK_SECONDS = 2.0
+_PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -29,6 +32,19 @@ def die_with_parent(parent_pid: int) -> None:
             flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
             fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO ends a process by default.
     threading.Thread(target=_watch_parent, args=(sentinel, parent_pid), daemon=True).start()
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Makes this process, which `parent_pid` started itself, end at once when that one does, whatever this one is at.
+
+    On Linux the kernel sees to it; elsewhere a thread looks every few seconds.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:  # It ended before.
+            os._exit(1)
+    threading.Thread(target=_watch_parent, args=(None, parent_pid), daemon=True).start()
 
 
 def _watch_parent(sentinel: int | None, parent_pid: int) -> None:
