@@ -317,7 +317,13 @@ class AgentHandle:
         """
         return self._policy.evaluate(num_episodes, seed)
 
-    def predict(self, observation: Any, state: Nest = None, episode_start: ArrayLike | None = None) -> Any:
+    def predict(
+        self,
+        observation: Any,
+        state: Nest = None,
+        episode_start: ArrayLike | None = None,
+        action_mask: ArrayLike | None = None,
+    ) -> Any:
         """The deterministic action for an observation as Gymnasium gives it, or a batch of actions for a batch.
 
         A recurrent policy remembers what it saw since the episode began: say so with `episode_start=True` at the first
@@ -327,8 +333,10 @@ class AgentHandle:
             observation: one observation, or arrays with a batch dimension in front.
             state: recurrent state to act from, see `AgentHandle.state`; None goes on from the last `predict`.
             episode_start: whether an episode begins here, a bool or [B]; None is False but for the very first call.
+            action_mask: valid actions, [n] or [B, n], in a world that tells them beside the observation, such as
+                `info["action_mask"]`.
         """
-        return self._actor.act(observation, state, episode_start)
+        return self._actor.act(observation, state, episode_start, action_mask)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Saves all that is needed to act and to train further, and returns the directory.
@@ -453,11 +461,12 @@ def _absolute(data: DataSource) -> list[str]:
 
 
 def _policy_of(trainer: Trainer, configs: Configs) -> Policy:
-    return Policy(trainer.algorithm, trainer.specs.observation, configs, trainer.run.seed)
+    specs = trainer.specs
+    return Policy(trainer.algorithm, specs.observation, configs, trainer.run.seed, fitted_from=specs.fitted_from)
 
 
 def _predictor_of(policy: Policy) -> Predictor:
-    return Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec)
+    return Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec, policy.fitted_from)
 
 
 def _not_saved(directory: RunDirectory) -> dict[str, str]:

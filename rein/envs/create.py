@@ -18,7 +18,7 @@ from rein.envs.environment import Environment
 from rein.envs.envpool import EnvPoolEnvironment
 from rein.envs.faults import FaultPolicy
 from rein.envs.process import ProcessEnvironment, worker_rows
-from rein.envs.single import EnvFactory, EnvSource
+from rein.envs.single import EnvFactory, EnvSource, fitted_factory
 from rein.envs.thread import ThreadEnvironment
 from rein.envs.vector import VectorEnvironment, native_vector_env
 
@@ -53,6 +53,8 @@ def create_environment(
     env_load_fn: Callable[..., gym.Env[Any, Any]] | None = None,
     start_serially: bool = False,
     out_of_bounds: str = "warn",
+    action_form: str = "any",
+    action_masks: bool = False,
 ) -> Environment:
     """Creates a batch of worlds.
 
@@ -90,13 +92,23 @@ def create_environment(
         start_serially: whether each worker process must have made its worlds before the next one starts.
         out_of_bounds: what to do with an observation outside of its Box: "warn" once and pass it on, "clip" it, or "raise"
             it as a fault of the world; not for "vector" and "envpool".
+        action_form: one of `rein.envs.action_forms.ACTION_FORMS` that the actions of single worlds are brought into;
+            "any" leaves them as they are.
+        action_masks: whether a discrete action whose valid values the world tells (by `info["action_mask"]`, an observation
+            `action_mask` or a method `action_masks`) is observed with them, see `ActionMaskObservation`.
 
     Returns:
         The environment, not yet reset; close it after use, or use it in a `with` statement.
     """
     _check_arguments(env_name, num_parallel_environments, backend, num_slots)
     policy = FaultPolicy(strict, max_restarts, step_timeout, start_timeout, out_of_bounds)
-    factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}), env_load_fn)
+    factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}), env_load_fn, action_form)
+    if (
+        (action_form != "any" or action_masks)
+        and backend not in ("vector", "envpool")
+        and _exact_batch(factory) is None
+    ):
+        factory = fitted_factory(factory, action_masks)
     reason = "as asked for"
     if backend == "auto":
         backend, reason = _choose_backend(factory, num_parallel_environments, num_workers, start_method, policy)
@@ -198,7 +210,13 @@ def _create_envpool(
 
 def _exact_batch(factory: EnvFactory) -> Callable[..., Environment] | None:
     """What makes a compiled batch of the factory's worlds; None if there is none, or none for these arguments."""
-    if factory.wrappers or factory.kwargs or factory.loader is not None or not isinstance(factory.source, str):
+    if (
+        factory.wrappers
+        or factory.kwargs
+        or factory.masks
+        or factory.loader is not None
+        or not isinstance(factory.source, str)
+    ):
         return None
     from rein.envs.vectorised import exact_batch
 

@@ -68,6 +68,11 @@ class Environment(ABC):
         """Names of the tasks; None if they have none."""
         return None
 
+    @property
+    def fitted_from(self) -> tuple[Any, str] | None:
+        """The action space of the worlds and the form its actions were brought into; None if they are as they are."""
+        return None
+
     def time_step_spec(self) -> TimeStep:
         """Specs of the `TimeStep` of one world."""
         return time_step_spec(self.observation_spec, self.action_spec, self.reward_spec, self.env_info_spec)
@@ -229,6 +234,11 @@ class BufferedEnvironment(Environment):
     def task_names(self) -> tuple[str, ...] | None:
         """Names of the tasks."""
         return self._batch_spaces.task_names
+
+    @property
+    def fitted_from(self) -> tuple[Any, str] | None:
+        """The action space of the worlds and the form its actions were brought into; None if they are as they are."""
+        return self._batch_spaces.fitted_from
 
     @property
     def fault_counts(self) -> NDArray[np.int64]:

@@ -35,6 +35,8 @@ class BatchSpaces:
     """Space of the numbers taken from `info` at each step; None for none."""
     num_tasks: int | None = None
     task_names: tuple[str, ...] | None = None
+    fitted_from: tuple[spaces.Space[Any], str] | None = None
+    """The action space that the world itself has, and the form its actions were brought into; None if they were not."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
+from rein.envs.action_forms import UNBOUNDED, FittedActions, action_form
 from rein.envs.shared_block import BatchSpaces
 
 __all__ = ["EnvFactory", "describe", "row_seed"]
@@ -35,12 +36,16 @@ class EnvFactory:
         wrappers: applied in order to each world; each takes and returns a `gymnasium.Env`.
         kwargs: passed to the function or to the suite.
         loader: called as `loader(source, **kwargs)` in their place.
+        form: one of `ACTION_FORMS`, which the actions are brought into.
+        masks: whether the world says which actions are valid, for `ActionMaskObservation` to show.
     """
 
     source: EnvSource
     wrappers: tuple[Callable[[gym.Env[Any, Any]], gym.Env[Any, Any]], ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     loader: Callable[..., gym.Env[Any, Any]] | None = None
+    form: str = "any"
+    masks: bool = False
 
     def make(self) -> gym.Env[Any, Any]:
         """A new world, not yet reset."""
@@ -57,6 +62,12 @@ class EnvFactory:
             env = wrapper(env)
         if not isinstance(env, gym.Env):
             raise TypeError(f"{self.name} gave {type(env).__name__}: a world must be a gymnasium.Env")
+        if action_form(env.action_space, self.form) is not None:
+            env = FittedActions(env, self.form)
+        if self.masks:
+            from rein.envs.wrappers import ActionMaskObservation
+
+            env = ActionMaskObservation(env)
         return env
 
     @property
@@ -65,6 +76,62 @@ class EnvFactory:
         if isinstance(self.source, str):
             return self.source
         return getattr(self.source, "__qualname__", None) or repr(self.source)
+
+
+def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
+    """The factory, after one look at its world: shows the masks of valid actions if there are any, and says what is odd.
+
+    Args:
+        factory: makes the worlds.
+        with_masks: whether whoever acts can make use of masks.
+    """
+    env = factory.make()
+    try:
+        _tell_unbounded(env, factory.name)
+        shown = isinstance(env.observation_space, spaces.Dict) and "valid_action_mask" in env.observation_space.spaces
+        if shown or not has_masks(env):
+            return factory
+        if with_masks and isinstance(env.action_space, spaces.Discrete):
+            return replace(factory, masks=True)
+        why = (
+            "the algorithm takes none"
+            if not with_masks
+            else f"masks work for one Discrete action, not {env.action_space}"
+        )
+        logger.warning(
+            "%s tells which actions are valid, which is ignored: %s; use ppo, a2c, dqn or sac with one Discrete action, or "
+            "let the world treat invalid actions",
+            factory.name,
+            why,
+        )
+        return factory
+    finally:
+        close_quietly(env)
+
+
+def has_masks(env: gym.Env[Any, Any]) -> bool:
+    """Whether a world tells which actions are valid; it is reset to find out."""
+    space = env.observation_space
+    if isinstance(space, spaces.Dict) and "action_mask" in space.spaces:
+        return True
+    if callable(attribute(env, "action_masks")):
+        return True
+    _, info = env.reset(seed=0)
+    return "action_mask" in info
+
+
+def _tell_unbounded(env: gym.Env[Any, Any], name: str) -> None:
+    fitted = attribute(env, "fitted_from")
+    form = None if fitted is None else action_form(*fitted)
+    if form is not None and form.unbounded:
+        where = ", ".join(repr(path) for path in form.unbounded if path)
+        logger.warning(
+            "%s: the action%s has no bounds, so the agent acts within %g of zero or of its one bound: give the Box bounds to "
+            "have others",
+            name,
+            f" {where}" if where else "",
+            UNBOUNDED,
+        )
 
 
 def _without_order_check(env: Any) -> Any:
@@ -106,6 +173,7 @@ def describe(env: gym.Env[Any, Any]) -> BatchSpaces:
         env_info=info_space,
         num_tasks=None if num_tasks is None else int(num_tasks),
         task_names=None if names is None else tuple(names),
+        fitted_from=attribute(env, "fitted_from"),
     )
 
 

@@ -12,6 +12,7 @@ torch.Size([5, 2, 8])
 """
 
 from rein.networks.action_encoder import ActionEncoder
+from rein.networks.action_masks import MASK_KEY, has_mask, is_forbidden
 from rein.networks.actor_distribution_networks import (
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
@@ -62,6 +63,7 @@ from rein.networks.unet import MoNetUNet
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
 
 __all__ = [
+    "MASK_KEY",
     "AMPWrapper",
     "ActionEncoder",
     "ActionQuantizer",
@@ -124,6 +126,8 @@ __all__ = [
     "VmapParallelNetwork",
     "encoder_for",
     "encoding_choices",
+    "has_mask",
+    "is_forbidden",
     "reset_state",
     "reset_state_at_first",
     "zero_state",

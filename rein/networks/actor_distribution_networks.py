@@ -10,6 +10,7 @@ from rein import nest
 from rein.config import configurable
 from rein.distributions import DiagNormal, Distribution
 from rein.nest import Nest
+from rein.networks.action_masks import forbid_in, mask_path
 from rein.networks.chains import ConvLayerParams, LayerSizes, vector_size
 from rein.networks.item_paths import pack_items
 from rein.networks.layers import LSTMLayer
@@ -40,6 +41,7 @@ class _DistributionHeads(Network):
     ) -> None:
         size = vector_size(self.trunk.output_spec, self.name)
         self._action_spec = action_spec
+        self._mask_path = mask_path(self.input_tensor_spec, action_spec)
 
         def build(spec: TensorSpec) -> Network:
             discrete = spec.is_discrete
@@ -50,21 +52,21 @@ class _DistributionHeads(Network):
         if not len(self.projections):
             raise ValueError(f"{self.name}: action_spec is empty")
 
-    def _distributions(self, x: Tensor) -> Nest:
+    def _distributions(self, x: Tensor, inputs: Nest) -> Nest:
         if isinstance(self._action_spec, TensorSpec):
-            return self.projections[0](x)[0]
+            return forbid_in(self.projections[0](x)[0], inputs, self._mask_path)
         results = [projection(x)[0] for projection in self.projections]
         return pack_items(self._action_spec, results)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         """A nest of action distributions with batch shape [...]."""
         x, state = self.trunk(inputs, state)
-        return self._distributions(x), state
+        return self._distributions(x, inputs), state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: Tensor | None = None) -> tuple[Nest, Nest]:
         """Distributions of whole sequences, batch shape [B, T]; see `Network.unroll`."""
         x, state = self.trunk.unroll(inputs, state, is_first)
-        return self._distributions(x), state
+        return self._distributions(x, inputs), state
 
 
 @configurable

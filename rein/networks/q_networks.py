@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from rein.config import configurable
 from rein.nest import Nest
+from rein.networks.action_masks import forbid, mask_path
 from rein.networks.chains import Chain, ConvLayerParams, LayerSizes, fc_chain, vector_size
+from rein.networks.item_paths import get_item
 from rein.networks.layers import FC, Layer, LSTMLayer, NoisyFC
 from rein.networks.layers.initializers import Activation, Initializer
 from rein.networks.network import Network
@@ -92,17 +94,24 @@ class _QBase(Network):
             raise ValueError(f"{self.name}: num_quantiles must be at least 1, got {num_quantiles}")
         size = vector_size(self.trunk.output_spec, self.name)
         num_actions = _check_action(action_spec, self.name)
+        self._mask_path = mask_path(self.input_tensor_spec, action_spec)
         self.head = QHead(size, num_actions, num_quantiles, dueling, hidden, activation, noisy)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Tensor, Nest]:
         """Maps an observation to values [..., num_actions(, num_quantiles)]."""
         x, state = self.trunk(inputs, state)
-        return self.head(x), state
+        return self._values(x, inputs), state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: Tensor | None = None) -> tuple[Nest, Nest]:
         """Values of whole sequences; see `Network.unroll`."""
         x, state = self.trunk.unroll(inputs, state, is_first)
-        return self.head(x), state
+        return self._values(x, inputs), state
+
+    def _values(self, x: Tensor, inputs: Nest) -> Tensor:
+        values: Tensor = self.head(x)
+        if self._mask_path is None:
+            return values
+        return forbid(values, get_item(inputs, self._mask_path), -2 if self.head.has_quantiles else -1)
 
     def make_parallel(self, n: int) -> Network:
         """`n` independent networks; see `Network.make_parallel`."""

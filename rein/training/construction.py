@@ -20,11 +20,13 @@ class WorldSpecs(NamedTuple):
     """As the environment gives it."""
     action: Nest
     reward: TensorSpec = TensorSpec(())
+    fitted_from: tuple[Any, str] | None = None
+    """The world's own action space and the form that `action` describes it in, if another."""
 
     @classmethod
     def of(cls, env: Environment) -> "WorldSpecs":
         """Those of an environment."""
-        return cls(env.observation_spec, env.action_spec, env.reward_spec)
+        return cls(env.observation_spec, env.action_spec, env.reward_spec, env.fitted_from)
 
 
 def build_algorithm(

@@ -6,10 +6,12 @@ Call these with the configuration of the run in force: `with fresh_configs(): tr
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from rein.agents import Agent
 from rein.config import (
     config,
     get_config_value,
@@ -39,6 +41,34 @@ def configure(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> No
     """
     install_name_resolver()
     parse_config(path, overrides)
+    fit_environment()
+
+
+def fit_environment() -> None:
+    """Has environments offer actions in the form that the algorithm in force takes, unless the settings say otherwise."""
+    algorithm: Any = _rl_algorithm(get_config_value("TrainerConfig.algorithm_ctor"))
+    if algorithm is None or get_config_value("create_environment.action_form") != "any":
+        return
+    config(
+        "create_environment",
+        action_form=getattr(algorithm, "action_form", "several"),
+        action_masks=bool(getattr(algorithm, "takes_action_masks", False))
+        and not get_config_value("compose_agent.parts"),
+        raise_if_used=False,
+    )
+
+
+def _rl_algorithm(ctor: Any) -> Any:
+    """The class of the algorithm that acts, of a constructor, a partial of one, or an agent; None if there is none."""
+    given: dict[str, Any] = {}
+    while isinstance(ctor, partial):
+        given = {**ctor.keywords, **given}
+        ctor = ctor.func
+    if isinstance(ctor, type) and issubclass(ctor, Agent):
+        return _rl_algorithm(
+            given.get("rl_algorithm_cls") or get_config_value("rein.agents.agent.Agent.rl_algorithm_cls")
+        )
+    return ctor
 
 
 def start_run(

@@ -29,6 +29,7 @@ class Policy:
         configs: Configs,
         seed: int,
         checkpoint: int | None = None,
+        fitted_from: tuple[Any, str] | None = None,
     ) -> None:
         """Puts the parts together; `load_policy` makes one from a run.
 
@@ -38,12 +39,14 @@ class Policy:
             configs: in force while environments are made.
             seed: of the run that trained it.
             checkpoint: iterations after which it was saved.
+            fitted_from: see `WorldSpecs`.
         """
         self.algorithm = algorithm
         self.observation_spec = observation_spec
         self.configs = configs
         self.seed = seed
         self.checkpoint = checkpoint
+        self.fitted_from = fitted_from
 
     def held_out_seed(self, seed: int | None = None) -> int:
         """A seed for environments that neither training nor its evaluations have used.
@@ -126,7 +129,7 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         checkpoint = checkpointer.load(step, components=["alg"], optional=["data_transformer"])
         algorithm.load_state_dict(algorithm_state(checkpoint.components))
     algorithm.eval()
-    return Policy(algorithm, specs.observation, configs, seed, checkpoint.step)
+    return Policy(algorithm, specs.observation, configs, seed, checkpoint.step, specs.fitted_from)
 
 
 def _world_specs(directory: RunDirectory, seed: int) -> WorldSpecs:

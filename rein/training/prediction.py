@@ -9,9 +9,11 @@ from torch import Tensor
 
 from rein import nest
 from rein.data_structures import StepType, TimeStep
+from rein.envs.action_forms import action_form
 from rein.framework import RLAlgorithm
 from rein.framework.acting.actor import Actor, without_learning
 from rein.nest import Nest
+from rein.networks import MASK_KEY
 from rein.networks.state import reset_state
 from rein.specs import TensorSpec
 
@@ -19,17 +21,25 @@ from rein.specs import TensorSpec
 class Predictor:
     """Chooses actions with `predict_step`, for one world or a batch of them."""
 
-    def __init__(self, algorithm: RLAlgorithm, observation_spec: Nest, action_spec: Nest) -> None:
+    def __init__(
+        self,
+        algorithm: RLAlgorithm,
+        observation_spec: Nest,
+        action_spec: Nest,
+        fitted_from: tuple[Any, str] | None = None,
+    ) -> None:
         """Makes a predictor that has not acted yet.
 
         Args:
             algorithm: the policy.
             observation_spec: specs of the observation as the environment gives it.
             action_spec: specs of the action.
+            fitted_from: the action space of the worlds and the form that the algorithm takes it in, if another.
         """
         self._algorithm = algorithm
         self._observation_spec = observation_spec
         self._action_spec = action_spec
+        self._form = None if fitted_from is None else action_form(*fitted_from)
         self._actor: Actor | None = None
         self._prev_action: Nest = None
         self._batch_size = 0
@@ -39,7 +49,13 @@ class Predictor:
         """Recurrent state after the last action, [B, ...]; `()` for a memoryless policy; None before the first action."""
         return None if self._actor is None else self._actor.policy_state
 
-    def act(self, observation: Any, state: Nest = None, episode_start: ArrayLike | None = None) -> Any:
+    def act(
+        self,
+        observation: Any,
+        state: Nest = None,
+        episode_start: ArrayLike | None = None,
+        action_mask: ArrayLike | None = None,
+    ) -> Any:
         """The action for an observation, or a batch of actions for a batch.
 
         Args:
@@ -47,10 +63,12 @@ class Predictor:
             state: recurrent state to act from; None is that after the last action.
             episode_start: whether an episode begins here, a bool or an array [B]; None is False, except for the first
                 action and wherever the batch size changes.
+            action_mask: valid actions, [n] or [B, n], of a policy that was trained with masks.
 
         Returns:
             An action as the environment takes it, or with a batch dimension.
         """
+        observation = _with_mask(self._observation_spec, observation, action_mask)
         tensors = _to_tensors(self._observation_spec, observation, "observation")
         is_batch = _is_batch(self._observation_spec, tensors)
         if not is_batch:
@@ -60,7 +78,9 @@ class Predictor:
         with without_learning(self._algorithm):
             action = self._predict(tensors, first, state)
         arrays = nest.map_structure(lambda tensor: tensor.cpu().numpy().copy(), action)
-        return arrays if is_batch else nest.map_structure(lambda array: array[0], arrays)
+        if not is_batch:
+            arrays = nest.map_structure(lambda array: array[0], arrays)
+        return arrays if self._form is None else self._form.decode(arrays)
 
     def forget(self) -> None:
         """The next action begins an episode."""
@@ -95,6 +115,19 @@ class Predictor:
             self._actor.policy_state = state
         self._prev_action = self._actor.act(time_step).action
         return self._prev_action
+
+
+def _with_mask(spec: Nest, observation: Any, action_mask: ArrayLike | None) -> Any:
+    """The observation that a policy with masks was trained on, from the world's own and a mask."""
+    if not isinstance(spec, dict) or MASK_KEY not in spec:
+        if action_mask is not None:
+            raise ValueError("action_mask was given, but this policy was trained without: leave it out")
+        return observation
+    parts = observation if isinstance(observation, dict) else {"observation": observation}
+    mask = action_mask if action_mask is not None else parts.get(MASK_KEY, parts.get("action_mask"))
+    if mask is None:
+        raise ValueError('the policy was trained with masks of valid actions: add action_mask=info["action_mask"]')
+    return {**{key: part for key, part in parts.items() if key in spec}, MASK_KEY: np.asarray(mask).astype(bool)}
 
 
 def _to_tensors(spec: Nest, value: Any, path: str) -> Nest:

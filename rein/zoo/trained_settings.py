@@ -53,6 +53,9 @@ _WATCHING = {
         "step_timeout",
         "start_timeout",
         "num_slots",
+        # They follow from the algorithm.
+        "action_form",
+        "action_masks",
     },
 }
 _LABELS = ("name", "debug_summaries")

@@ -18,7 +18,7 @@ default; n steps by `critic_loss_ctor=partial(TDLoss, td_lambda=1.0)` and `mini_
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ from rein.framework.acting.quick_rollout import QuickActor
 from rein.framework.steps import Steps, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import HostGreedyPolicy, Network, QNetwork
+from rein.networks import HostGreedyPolicy, Network, QNetwork, has_mask, is_forbidden
 from rein.ops.action_values import select_action_value
 from rein.runtime.schedules import Scheduler, as_scheduler
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -51,6 +51,8 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 @configurable
 class DqnAlgorithm(SacAlgorithm):
     """Deep Q-learning and double Q-learning, for one discrete action."""
+
+    action_form: ClassVar[str] = "one discrete"
 
     is_compilable = True
 
@@ -132,6 +134,7 @@ class DqnAlgorithm(SacAlgorithm):
         )
         self._log_alpha.requires_grad_(False)
         self._num_actions = action_spec.num_values
+        self._has_mask = has_mask(observation_spec, action_spec)
         self._rollout_epsilon_greedy = as_scheduler(rollout_epsilon_greedy)
         self._target_net_target_action = target_net_target_action
         self._has_quantiles = isinstance(self._critic_losses[0], TDQRLoss)
@@ -162,10 +165,17 @@ class DqnAlgorithm(SacAlgorithm):
             action = distribution.mode
             if epsilon > 0.0:
                 is_random = torch.rand(action.shape, device=action.device) < epsilon
-                action = torch.where(is_random, torch.randint_like(action, self._num_actions), action)
+                action = torch.where(is_random, self._uniform(distribution), action)
             return action, ()
 
         return choose
+
+    def _uniform(self, distribution: Any) -> Tensor:
+        """Actions [B] that are all alike likely, but for forbidden ones."""
+        if not self._has_mask:
+            return torch.randint_like(distribution.mode, self._num_actions)
+        forbidden = is_forbidden(distribution.logits)
+        return torch.multinomial((~forbidden).to(torch.float32), 1).squeeze(-1)
 
     # Learning.
 

@@ -18,7 +18,7 @@ the place of alpha. With a prior pi_0, log pi becomes log pi - log pi_0 everywhe
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -84,6 +84,11 @@ from rein.statistics.host_scalar import HostScalar
 @configurable
 class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     """Soft actor-critic for continuous, discrete and mixed actions."""
+
+    action_form: ClassVar[str] = "discrete first"
+    """How environments should offer their actions, see `rein.envs.action_forms`."""
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected, see `rein.networks.action_masks`."""
 
     is_compilable = True
 

@@ -4,7 +4,7 @@ The actor and the critic are two networks; `ActorCriticLoss` holds the equations
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -45,6 +45,9 @@ class ActorCriticInfo(NamedTuple):
 @configurable
 class ActorCriticAlgorithm(OnPolicyAlgorithm):
     """Actor-critic with a policy network and a value network."""
+
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected, see `rein.networks.action_masks`."""
 
     def __init__(
         self,

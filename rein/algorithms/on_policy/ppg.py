@@ -9,7 +9,7 @@ where V_aux is a value head on the policy's encoder. The value targets G are the
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -36,6 +36,7 @@ from rein.framework.updating import Batch, UpdateSettings
 from rein.framework.updating.gradients import train_info
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, EncodingNetwork, Network, ValueNetwork
+from rein.networks.action_masks import forbid_in, mask_path
 from rein.optimizers import Adam
 from rein.runtime.timers import timer
 from rein.specs import TensorSpec
@@ -113,6 +114,7 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
         self.value_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
         encoding = self.policy_encoder.output_spec
         self.policy_head = ActorDistributionNetwork(encoding, action_spec, fc_layer_params=())
+        self._mask_path = mask_path(observation_spec, action_spec)
         self.aux_head: Network = ValueNetwork(encoding, fc_layer_params=())
         self.value_head: Network = ValueNetwork(self.value_encoder.output_spec, fc_layer_params=())
         if reward_spec.ndim:
@@ -123,7 +125,8 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
     def policy(self, observation: Nest, state: PPGState) -> tuple[Nest, Tensor, PPGState]:
         """pi(. | s), the policy's encoding [B, ...], and the new state."""
         encoding, policy_state = self.policy_encoder(observation, state.policy)
-        return self.policy_head(encoding)[0], encoding, state._replace(policy=policy_state)
+        distribution = forbid_in(self.policy_head(encoding)[0], observation, self._mask_path)
+        return distribution, encoding, state._replace(policy=policy_state)
 
     def value(self, observation: Nest, state: PPGState) -> tuple[Tensor, PPGState]:
         """V(s), [B] or [B, D], and the new state."""
@@ -138,6 +141,9 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
 @configurable
 class PPGAlgorithm(OffPolicyAlgorithm):
     """PPO with an auxiliary phase that trains the policy's encoder to predict values too."""
+
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected, see `rein.networks.action_masks`."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ KL(d_1 || d_2) + KL(d_2 || d_1) otherwise.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -62,6 +62,9 @@ class TracInfo(NamedTuple):
 @configurable
 class TracAlgorithm(RLAlgorithm):
     """Limits how far each update of an actor-critic moves its policy."""
+
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected, see `rein.networks.action_masks`."""
 
     def __init__(
         self,
