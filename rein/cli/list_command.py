@@ -49,7 +49,7 @@ def _algorithms(show_all: bool) -> Section:
         summary = component.entry_point.value + hidden
         data.append({"name": component.name, "summary": summary, "source": component.package})
     for one in data:
-        one.setdefault("learns_from", "labelled data" if "data" in one else "environment")
+        one.setdefault("learns_from", one.get("data", "environment"))
     rows = [(one["name"], one.get("algorithm", ""), one["learns_from"], one["summary"], one["source"]) for one in data]
     return data, _table(("name", "class", "learns from", "what it is", "from"), rows)
 
