@@ -8,10 +8,10 @@ import torch
 from rein.algorithms.losses import ActorCriticLoss
 from rein.algorithms.on_policy import ActorCriticAlgorithm, MerlinAlgorithm
 from rein.algorithms.on_policy.merlin_codecs import merlin_decoder, merlin_encoder
-from rein.data_structures import StepType
 from rein.envs import create_environment
 from rein.framework import TrainerConfig
 from rein.networks import ActorDistributionRNNNetwork, ValueRNNNetwork
+from rein.networks.state import zero_state
 from rein.optimizers import AdamTF
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(1800)]
@@ -20,31 +20,25 @@ ITERATIONS, ENVIRONMENTS, UNROLL, GAP = 400, 200, 6, 12
 
 
 def reward_at_the_end(make, seed, gap=GAP, iterations=ITERATIONS):
-    """Mean reward of the last steps of episodes in the last tenth of training, actions sampled."""
+    """Mean reward of the last steps of episodes of the trained policy, its actions not sampled."""
     torch.manual_seed(seed)
-    env = create_environment("rein/Recall-v0", ENVIRONMENTS, "sync", seed, env_kwargs={"delay": gap})
-    algorithm = make(
-        env.observation_spec,
-        env.action_spec,
-        env=env,
-        config=TrainerConfig("", unroll_length=UNROLL),
-        optimizer=AdamTF(lr=3e-3, gradient_clipping=10.0, clip_by_global_norm=True),
-    )
-    rewards = []
-    calc_loss = algorithm.calc_loss
-
-    def recording(info):
-        step = getattr(info, "mba_info", info)
-        last = step.step_type == StepType.LAST
-        if last.any():
-            rewards.append(step.reward[last].mean().item())
-        return calc_loss(info)
-
-    algorithm.calc_loss = recording
-    for _ in range(iterations):
-        algorithm.train_iter()
-    tenth = rewards[-len(rewards) // 10 :]
-    return sum(tenth) / len(tenth)
+    world = partial(create_environment, "rein/Recall-v0", ENVIRONMENTS, "sync", env_kwargs={"delay": gap})
+    with world(seed=seed) as env:
+        algorithm = make(
+            env.observation_spec,
+            env.action_spec,
+            env=env,
+            config=TrainerConfig("", unroll_length=UNROLL),
+            optimizer=AdamTF(lr=3e-3, gradient_clipping=10.0, clip_by_global_norm=True),
+        )
+        for _ in range(iterations):
+            algorithm.train_iter()
+    with world(seed=1000 + seed) as env, torch.no_grad():
+        time_step, state = env.reset(), zero_state(algorithm.predict_state_spec, ENVIRONMENTS)
+        while not time_step.is_last().all():
+            step = algorithm.predict_step(time_step, state)
+            time_step, state = env.step(step.output), step.state
+        return time_step.reward.mean().item()
 
 
 LOSS = partial(ActorCriticLoss, entropy_regularization=0.01)
