@@ -27,6 +27,7 @@ from rein.agents.part_text import read_parts
 from rein.config import Configs, fresh_configs, install_name_resolver, pre_config, save_config, use_configs
 from rein.config.errors import SavedConfigError
 from rein.config.plain_files import read_json
+from rein.distributed import Scheme, attach
 from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
@@ -64,6 +65,7 @@ def make(
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    scheme: str | Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> "AgentHandle": ...
 @overload
@@ -78,6 +80,7 @@ def make(
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    scheme: str | Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> Any: ...
 def make(
@@ -91,6 +94,7 @@ def make(
     directory: str | os.PathLike[str] | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    scheme: str | Mapping[str, Any] | None = None,
     **overrides: Any,
 ) -> "AgentHandle | EnsembleHandle":
     """A new agent, ready to train.
@@ -109,6 +113,8 @@ def make(
         directory: where to leave the records of training; None is a temporary directory.
         device: "cpu", "cuda", ...
         settings: values of any settings by name, for example `{"PPOLoss.gamma": 0.98}`.
+        scheme: who collects and who computes gradients: "sync", "async", or settings of `Scheme` such as `{"kind": "sync",
+            "collectors": 2, "backend": "process"}`.
         **overrides: the same for names without dots, for example `learning_rate=1e-3`. Environments live in this
             process unless `num_workers` or `backend` is given; a script that does must be guarded by
             `if __name__ == "__main__":`.
@@ -135,6 +141,7 @@ def make(
         "TrainerConfig.offline_buffer_dir": None if data is None else _absolute(data),
         "compose_agent.parts": chosen or None,
         "TrainerConfig.random_seed": seed,
+        **_scheme_settings(scheme),
     }
     given = {**(settings or {}), **overrides, **{name: one for name, one in arguments.items() if one is not None}}
     if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
@@ -150,8 +157,17 @@ def make(
         run_directory = RunDirectory.create(path)  # type: ignore[arg-type]
         changes = [f"{name}={value!r}" for name, value in sorted(given.items()) if name != "TrainerConfig.random_seed"]
         facts = {"conf": str(entry.path), "parts": chosen, "overrides": changes}
-        trainer = start_run(run_directory, entry.name, facts=facts)
+        trainer = start_run(run_directory, entry.name, facts=facts, prepare=attach)
     return AgentHandle(_policy_of(trainer, configs), trainer.directory, trainer, temporary, random_numbers)
+
+
+def _scheme_settings(scheme: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a scheme by name, checked before anything starts."""
+    if scheme is None:
+        return {}
+    given = {"kind": scheme} if isinstance(scheme, str) else dict(scheme)
+    Scheme(**given)
+    return {f"Scheme.{name}": value for name, value in given.items()}
 
 
 def _make_ensemble(
@@ -423,7 +439,7 @@ class AgentHandle:
             shutil.copytree(newest, copy / "checkpoints" / newest.name)
             self._directory = RunDirectory.open(copy, self._directory.is_trusted)
             with fresh_configs() as configs, self._random_numbers:
-                self._trainer = resume_run(self._directory, supply=self._supply)
+                self._trainer = resume_run(self._directory, supply=self._supply, prepare=attach)
             self._policy = _policy_of(self._trainer, configs)
             self._actor = _predictor_of(self._policy)
             self._closer = weakref.finalize(self, self._trainer.close)

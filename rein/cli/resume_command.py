@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Resumes."""
     from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs
+    from rein.distributed import attach
     from rein.training.launch import extend, resume_run
     from rein.training.run_directory import RunDirectory, RunDirectoryError
     from rein.training.supervised_runs import resume_supervised_run
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
             return supervised_outcome(
                 learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
             )
-        trainer = resume_run(directory)
+        trainer = resume_run(directory, prepare=attach)
         try:
             if arguments.env_steps is not None or arguments.updates is not None:
                 extend(trainer, arguments.env_steps, arguments.updates)

@@ -10,12 +10,14 @@ Example:
   rein train --algorithm ppo --env Acrobot-v1
   rein train --algorithm sac --env Pendulum-v1 --with rnd --with entropy_target=-1
   rein train --algorithm iql --data pendulum.data --env Pendulum-v1
+  rein train --algorithm ppo --env HalfCheetah-v5 --scheme sync --collectors 4 --backend process
   rein train my_conf.py --json
 """
 
 import argparse
 
 from rein.cli.command import Outcome, Session, add_machine_arguments, add_saving_argument
+from rein.cli.scheme import add_scheme_arguments, configure_scheme
 from rein.cli.target import add_target_arguments, read_target
 
 
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
     add_saving_argument(parser)
     add_machine_arguments(parser)
+    add_scheme_arguments(parser)
 
 
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
@@ -34,6 +37,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
     from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
     from rein.config import fresh_configs, pre_config
+    from rein.distributed import attach
     from rein.training.launch import is_supervised, numbered_directory, settle_seed, start_run, start_supervised
     from rein.training.run_directory import RunDirectory
 
@@ -41,6 +45,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     with fresh_configs():
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
+        configure_scheme(arguments)
         target.configure()
         stem = f"{target.stem}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
@@ -51,7 +56,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
             return supervised_outcome(
                 learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
             )
-        trainer = start_run(directory, target.name, facts=facts)
+        trainer = start_run(directory, target.name, facts=facts, prepare=attach)
         print(f"run directory: {directory.path}", file=session.stream, flush=True)
         return training_outcome(
             trainer, train_to_end(trainer, session, fail_on_save_error=arguments.fail_on_save_error)

@@ -5,7 +5,7 @@ Call these with the configuration of the run in force: `with fresh_configs(): tr
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from rein.config import (
     parse_config,
     save_config,
 )
-from rein.framework import TrainerConfig
+from rein.framework import RLAlgorithm, TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
 from rein.training.run_directory import RunDirectory, write_atomically
@@ -76,6 +76,7 @@ def start_run(
     name: str,
     observers: Sequence[TrainingObserver] = (),
     facts: Mapping[str, Any] | None = None,
+    prepare: Callable[[RLAlgorithm], None] | None = None,
 ) -> Trainer:
     """A trainer for the configuration in force, in a new run directory; nothing is left there if it cannot be built.
 
@@ -84,11 +85,12 @@ def start_run(
         name: what to call the run, without the seed.
         observers: displays.
         facts: more for run.json, such as the command.
+        prepare: see `Trainer`.
     """
     try:
         seed = settle_seed()
         settings = TrainerConfig(root_dir=str(directory.path))
-        trainer = Trainer(settings, directory, observers)
+        trainer = Trainer(settings, directory, observers, prepare=prepare)
     except BaseException:
         _give_up(directory)
         raise
@@ -125,7 +127,10 @@ def start_supervised(directory: RunDirectory, name: str, facts: Mapping[str, Any
 
 
 def resume_run(
-    directory: RunDirectory, observers: Sequence[TrainingObserver] = (), supply: Mapping[str, Any] | None = None
+    directory: RunDirectory,
+    observers: Sequence[TrainingObserver] = (),
+    supply: Mapping[str, Any] | None = None,
+    prepare: Callable[[RLAlgorithm], None] | None = None,
 ) -> Trainer:
     """A trainer that goes on where the newest checkpoint of a run was saved, or at the beginning if there is none.
 
@@ -133,6 +138,7 @@ def resume_run(
         directory: made by `RunDirectory.open`.
         observers: displays.
         supply: values that could not be saved with the run, by name.
+        prepare: see `Trainer`.
 
     Raises:
         RunDirectoryError: another process is training it.
@@ -142,7 +148,7 @@ def resume_run(
         record = directory.record()
         install_name_resolver()
         load_saved_config(directory.config, supply, directory.is_trusted)
-        trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers)
+        trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers, prepare=prepare)
         if record.get("extended_to"):
             trainer.extend(record["extended_to"])
         if record.get("extended_to_updates"):

@@ -1,0 +1,144 @@
+"""Workers as Ray actors, on this machine or on a cluster.
+
+Weights are put into the object store once per version; fragments come back through it. A cluster that is started here has no
+dashboard, binds to loopback, and is ended with the run.
+"""
+
+import contextlib
+import logging
+import os
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rein import nest
+from rein.distributed.address import check_address
+from rein.distributed.backends.base import Service, Task, WorkerFailedError, WorkerGoneError
+from rein.distributed.fragments import Fragment
+from rein.distributed.scheme import Scheme
+from rein.runtime.processes.sending import pack, unpack
+
+logger = logging.getLogger(__name__)
+
+
+class RayWorker:
+    """An actor, and the answer that it owes."""
+
+    def __init__(self, actor: Any) -> None:
+        """Was not asked yet."""
+        self.actor = actor
+        self.answer: Any = None
+
+
+class RayBackend:
+    """See `Backend`."""
+
+    def __init__(self, scheme: Scheme, workers: int) -> None:
+        """Joins a cluster, or starts one.
+
+        Args:
+            scheme: says where.
+            workers: that will be started.
+        """
+        import ray
+
+        self._ray = ray
+        self._owns_cluster = False
+        if not ray.is_initialized():
+            self._connect(scheme, workers)
+        self._actor = ray.remote(num_cpus=1, max_restarts=0)(RayService)
+        self._weights: tuple[Any, int] = (None, -1)
+        self._workers: list[RayWorker] = []
+
+    def _connect(self, scheme: Scheme, workers: int) -> None:
+        ray: Any = self._ray
+        quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.WARNING}
+        if scheme.address is not None:
+            check_address(scheme.address)
+            ray.init(address=scheme.address, log_to_driver=False, logging_level=logging.WARNING)
+            return
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray.init(
+            num_cpus=max(os.cpu_count() or 1, workers),
+            object_store_memory=max(scheme.object_store_mb, 80) * 2**20,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+        self._owns_cluster = True
+        node = ray.nodes()[0]
+        logger.info(
+            "Ray listens on %s, ports %s and %s", "127.0.0.1", node["NodeManagerPort"], node["ObjectManagerPort"]
+        )
+
+    def publish(self, flat: NDArray[np.uint8], version: int) -> None:
+        """Puts the weights into the object store."""
+        self._weights = (self._ray.put(flat), version)
+
+    def start(self, task: Task) -> RayWorker:
+        """Starts an actor, which takes a few seconds to be ready."""
+        self._workers.append(RayWorker(self._actor.remote(pack(task))))
+        return self._workers[-1]
+
+    def ask(self, worker: RayWorker, method: str, *arguments: Any) -> None:
+        """Sends the question, with a reference to the weights."""
+        worker.answer = worker.actor.serve.remote(pack((method, arguments)), *self._weights)
+
+    def wait(self, workers: list[RayWorker], timeout: float) -> list[RayWorker]:
+        """Those whose answers are there, or will never come."""
+        ready, _ = self._ray.wait([worker.answer for worker in workers], num_returns=1, timeout=timeout)
+        return [worker for worker in workers if worker.answer in ready]
+
+    def answer(self, worker: RayWorker) -> Any:
+        """Fetches an answer."""
+        exceptions: Any = self._ray.exceptions
+        try:
+            head, arrays = self._ray.get(worker.answer)
+        except exceptions.RayTaskError as error:
+            raise WorkerFailedError(f"a worker raised:\n{error}") from error
+        except exceptions.RayError as error:
+            raise WorkerGoneError(f"a Ray worker is gone: {type(error).__name__}") from error
+        result, structure = unpack(head)
+        if structure is None:
+            return result
+        # Arrays in the object store are read-only, and the store is small.
+        experience, episodes = nest.pack_sequence_as(structure, [torch.from_numpy(one.copy()) for one in arrays])
+        return result._replace(experience=experience, episodes=episodes)
+
+    def stop(self, worker: RayWorker) -> None:
+        """Kills the actor."""
+        with contextlib.suppress(Exception):
+            self._ray.kill(worker.actor, no_restart=True)
+        self._workers.remove(worker)
+
+    def close(self) -> None:
+        """Kills all actors, and the cluster if it was started here."""
+        for worker in list(self._workers):
+            self.stop(worker)
+        if self._owns_cluster:
+            self._ray.shutdown()
+            self._owns_cluster = False
+
+
+class RayService:
+    """The actor."""
+
+    def __init__(self, task: bytes) -> None:
+        """Makes the target."""
+        self._service = Service(unpack(task).make())
+
+    def serve(self, question: bytes, flat: Any, version: int) -> tuple[bytes, list[NDArray[Any]]]:
+        """Answers: what is small as bytes, and tensors of a fragment as arrays."""
+        method, arguments = unpack(question)
+        result = self._service.serve(method, arguments, flat, version)
+        if not isinstance(result, Fragment):
+            return pack((result, None)), []
+        data = (result.experience, result.episodes)
+        structure = nest.map_structure(lambda leaf: None, data)
+        head = pack((result._replace(experience=(), episodes=()), structure))
+        return head, [tensor.numpy() for tensor in nest.flatten(data)]
+
+    def pid(self) -> int:
+        """Process id."""
+        return os.getpid()

@@ -1,0 +1,117 @@
+"""Weights, fragments, metrics and teams by themselves."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rein.data_structures import Experience, StepType, TimeStep
+from rein.distributed.backends import WorkerGoneError
+from rein.distributed.fragments import cut_short
+from rein.distributed.metrics import GroupedMetrics
+from rein.distributed.team import Team
+from rein.distributed.weights import SharedWeights, Weights
+from rein.envs.metrics import EpisodeMetrics
+
+
+def test_weights_travel_as_one_array(build: Any) -> None:
+    one, other = build(seed=1), build(seed=2)
+    flat = Weights(one).flat()
+    assert flat.dtype == np.uint8
+    assert flat.ndim == 1
+    assert not all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    Weights(other).load(flat, with_acting=True)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_shared_weights_are_read_whole() -> None:
+    written = SharedWeights(100)
+    written.write(np.arange(100, dtype=np.uint8), 7)
+    seen = SharedWeights(100, written.block, written.versions)
+    flat, version = seen.read()
+    assert version == 7
+    assert flat.tolist() == list(range(100))
+    written.block.fill_(0)
+    assert flat.tolist() == list(range(100))
+
+
+def test_a_step_whose_successor_was_lost_ends_its_episode() -> None:
+    step_type = torch.tensor([[StepType.MID, StepType.FIRST, StepType.LAST]], dtype=torch.int32)
+    discount = torch.tensor([[1.0, 1.0, 0.0]])
+    cut = cut_short(Experience(TimeStep(step_type=step_type, discount=discount))).time_step
+    assert cut.step_type.tolist() == [[StepType.LAST, StepType.FIRST, StepType.LAST]]
+    assert cut.discount.tolist() == discount.tolist()
+
+
+def test_grouped_metrics_are_those_of_all_together() -> None:
+    random = np.random.default_rng(0)
+    kinds = random.choice([0, 1, 1, 1, 2], size=(40, 4)).astype(np.int32)
+    steps = TimeStep(step_type=torch.from_numpy(kinds), reward=torch.from_numpy(random.random((40, 4))))
+    plain, grouped = EpisodeMetrics(window=1000), GroupedMetrics(1000, 2)
+    plain.update_all(steps)
+    for begin in (0, 20):  # in another order, and saved in between
+        for group in (1, 0):
+            part = TimeStep(*(x[begin : begin + 20, 2 * group : 2 * group + 2] for x in steps[:2]))
+            grouped.update_group(group, part)
+        restored = GroupedMetrics(1000, 2)
+        restored.load_state_dict(grouped.state_dict())
+        grouped = restored
+    assert grouped.environment_steps == plain.environment_steps
+    assert grouped.number_of_episodes == plain.number_of_episodes
+    assert sorted(grouped.returns.tolist()) == pytest.approx(sorted(plain.returns.tolist()))
+
+
+class Mortal:
+    """A backend whose workers die when they are told to."""
+
+    def __init__(self) -> None:
+        self.started: list[Any] = []
+        self.dying: set[str] = set()
+        self.silent: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+
+    def start(self, task: str) -> Any:
+        self.started.append(task)
+        return [task, None]
+
+    def ask(self, worker: Any, method: str, *arguments: Any) -> None:
+        self.asked.append((worker[0], method))
+        worker[1] = (method, *arguments)
+
+    def wait(self, workers: list[Any], timeout: float) -> list[Any]:
+        return [worker for worker in workers if worker[0] not in self.silent]
+
+    def answer(self, worker: Any) -> Any:
+        if worker[0] in self.dying:
+            raise WorkerGoneError("died")
+        return (worker[0], worker[1])
+
+    def stop(self, worker: Any) -> None:
+        pass
+
+
+def make_team(backend: Any, count: int = 2, max_restarts: int = 2) -> Team:
+    tasks: Any = [f"worker {index}" for index in range(count)]
+    return Team(backend, tasks, 1.0, max_restarts, lambda index, restarts: f"worker {index}, {restarts}")  # type: ignore[arg-type, return-value]
+
+
+def test_workers_that_die_or_hang_are_replaced_and_asked_again() -> None:
+    backend = Mortal()
+    team = make_team(backend)
+    backend.dying, backend.silent = {"worker 0"}, set()
+    assert team.ask_all("collect", 3) == [("worker 0, 1", ("collect", 3)), ("worker 1", ("collect", 3))]
+    assert (team.replaced, team.lost) == (1, {0})
+    backend.silent = {"worker 1", "worker 0, 1"}
+    answers = team.ask_all("collect", 4)
+    assert [answer[1] for answer in answers] == [("collect", 4)] * 2
+    assert team.lost == {0, 1}
+
+
+def test_a_worker_that_only_dies_is_given_up() -> None:
+    backend = Mortal()
+    backend.dying = {"worker 0", *(f"worker 0, {restarts}" for restarts in range(9))}
+    team = make_team(backend, count=1)
+    team.ask(0, "collect")
+    with pytest.raises(WorkerGoneError, match="3 times in a row"):
+        team.next_answer()

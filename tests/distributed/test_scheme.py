@@ -1,0 +1,89 @@
+"""What cannot be run is refused in one line, before anything starts."""
+
+import argparse
+import socket
+from typing import Any
+
+import pytest
+
+from rein.cli.scheme import add_scheme_arguments, configure_scheme
+from rein.config import fresh_configs, get_config_value
+from rein.distributed import Scheme, SchemeError
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "impala"}, "V-trace"),
+        ({"kind": "apex"}, "not built"),
+        ({"kind": "r2d2"}, "not built"),
+        ({"kind": "ddppo"}, "not built"),
+        ({"kind": "sink"}, "choose one of sync, async"),
+        ({"backend": "ddp"}, "ddp is not built"),
+        ({"collectors": 0}, "at least 1"),
+        ({"collectors": 2.5}, "whole number"),
+        ({"address": "10.0.0.1:6379"}, "--backend ray"),
+        ({"gradients": "async"}, "--gradient-workers 2"),
+        ({"max_lag": -1}, "max_lag"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemeError, match=message) as error:
+        Scheme(**settings)
+    assert "\n" not in str(error.value)
+
+
+def test_no_ray_names_the_extra(monkeypatch: Any) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SchemeError, match=r"rein-rl\[ray\]"):
+        Scheme(backend="ray")
+
+
+def test_more_workers_than_cores_get_a_hint(monkeypatch: Any, caplog: Any) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    Scheme(collectors=3, backend="process")
+    assert "3 workers on 2 cores" in caplog.text
+
+
+def test_algorithms_that_cannot_be_split_say_why(build: Any, monkeypatch: Any) -> None:
+    algorithm = build("ppo")
+    with pytest.raises(SchemeError, match="mini_batch_size is 16"):
+        Scheme(gradient_workers=3).check_algorithm(algorithm)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(algorithm), "on_policy", property(lambda self: True))
+        with pytest.raises(SchemeError, match="differentiates through its own rollout"):
+            Scheme(collectors=2).check_algorithm(algorithm)
+        Scheme().check_algorithm(algorithm)
+    algorithm.require_config().async_unroll = True
+    with pytest.raises(SchemeError, match="async_unroll"):
+        Scheme(collectors=2).check_algorithm(algorithm)
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_scheme_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_options_become_settings() -> None:
+    with fresh_configs():
+        configure_scheme(
+            parse("--scheme", "async", "--collectors", "2", "--backend", "process", "--gradient-workers", "2")
+        )
+        scheme = Scheme()
+        assert (scheme.kind, scheme.collectors, scheme.backend, scheme.gradient_workers) == ("async", 2, "process", 2)
+    with fresh_configs():
+        configure_scheme(parse())
+        assert Scheme().is_central
+        assert get_config_value("Scheme.collectors") in (None, 1)
+
+
+def test_an_address_where_nobody_answers() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with fresh_configs():
+        with pytest.raises(SchemeError, match=f"nobody answers at 127.0.0.1:{port}"):
+            configure_scheme(parse("--backend", "ray", "--address", f"127.0.0.1:{port}"))
+        with pytest.raises(SchemeError, match="HOST:PORT"):
+            configure_scheme(parse("--backend", "ray", "--address", "somewhere"))
