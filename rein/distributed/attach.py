@@ -25,16 +25,19 @@ _STAYS_HERE = (Environment, RingBuffer, ReplayTraining, Rollout, EpisodeMetrics,
 """What workers have of their own, or not at all."""
 
 
-def attach(algorithm: RLAlgorithm, scheme: Scheme | None = None) -> None:
+def attach(algorithm: RLAlgorithm, scheme: Scheme | None = None) -> int | None:
     """Lets `algorithm` be trained by a scheme; one that is central changes nothing.
 
     Args:
         algorithm: the root algorithm, with its environment, before it has acted.
         scheme: None takes the one of the configuration in force.
+
+    Returns:
+        How many environments report in an iteration, if that is another number than the algorithm has.
     """
     scheme = Scheme() if scheme is None else scheme
     if scheme.is_central:
-        return
+        return None
     scheme.check_algorithm(algorithm)
     backends = []
     try:
@@ -58,6 +61,7 @@ def attach(algorithm: RLAlgorithm, scheme: Scheme | None = None) -> None:
         close()
 
     algorithm._rollout.close = close_all  # type: ignore[method-assign]
+    return getattr(algorithm._rollout, "envs_per_iteration", None)
 
 
 class _ClosingRollout(Rollout):

@@ -76,7 +76,7 @@ def start_run(
     name: str,
     observers: Sequence[TrainingObserver] = (),
     facts: Mapping[str, Any] | None = None,
-    prepare: Callable[[RLAlgorithm], None] | None = None,
+    prepare: Callable[[RLAlgorithm], int | None] | None = None,
 ) -> Trainer:
     """A trainer for the configuration in force, in a new run directory; nothing is left there if it cannot be built.
 
@@ -130,7 +130,7 @@ def resume_run(
     directory: RunDirectory,
     observers: Sequence[TrainingObserver] = (),
     supply: Mapping[str, Any] | None = None,
-    prepare: Callable[[RLAlgorithm], None] | None = None,
+    prepare: Callable[[RLAlgorithm], int | None] | None = None,
 ) -> Trainer:
     """A trainer that goes on where the newest checkpoint of a run was saved, or at the beginning if there is none.
 

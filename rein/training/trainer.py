@@ -72,7 +72,7 @@ class Trainer:
         tensorboard: bool = True,
         deterministic: bool = False,
         fail_on_save_error: bool = False,
-        prepare: Callable[[RLAlgorithm], None] | None = None,
+        prepare: Callable[[RLAlgorithm], int | None] | None = None,
     ) -> None:
         """Builds environment and algorithm, and restores the newest checkpoint if there is one.
 
@@ -86,7 +86,8 @@ class Trainer:
             deterministic: use deterministic algorithms only.
             fail_on_save_error: stop when a checkpoint cannot be written, for example because the disk is full; else
                 training goes on with a warning, and the next save tries again.
-            prepare: called with the algorithm once it is built, before a checkpoint is restored.
+            prepare: called with the algorithm once it is built, before a checkpoint is restored; may return how many
+                environments report in an iteration.
         """
         if config.ml_type != "rl":
             raise ValueError(f'ml_type is {config.ml_type!r}: Trainer trains by reinforcement only, ml_type="rl"')
@@ -107,9 +108,7 @@ class Trainer:
             self.run.seed_everything(deterministic)
             self._build()
             if prepare is not None and self.env is not None:
-                prepare(self.algorithm)
-                rollout = self.algorithm.rollout
-                self.budget = Budget(config, getattr(rollout, "envs_per_iteration", self._num_envs))
+                self.budget = Budget(config, prepare(self.algorithm) or self._num_envs)
             self._restore()
         self._open_records()
         self._set_periods()
