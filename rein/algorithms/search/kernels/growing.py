@@ -20,32 +20,34 @@ def _choose_along_path(tree, rules, b, leaf, sim, scratch):
 
 
 @part
-def _widen(tree, rules, b, n):
-    q = tree.reward[b, n] + rules.discount * (tree.value_sum[b, n] / tree.visits[b, n])
-    tree.bounds[b, 0] = min(tree.bounds[b, 0], q)
-    tree.bounds[b, 1] = max(tree.bounds[b, 1], q)
+def _widen(bounds, q):
+    bounds[0] = min(bounds[0], q)
+    bounds[1] = max(bounds[1], q)
 
 
 @part
 def _widen_along_path(tree, rules, b, leaf):
+    visits, value_sum, reward, parent = tree.visits[b], tree.value_sum[b], tree.reward[b], tree.parent[b]
+    bounds = tree.bounds[b]
     n = leaf
     while True:
-        _widen(tree, rules, b, n)
+        _widen(bounds, reward[n] + rules.discount * (value_sum[n] / visits[n]))
         if n == 0:
             return
-        n = tree.parent[b, n]
+        n = parent[n]
 
 
 @part
 def _back_up(tree, rules, b, leaf, value, weight):
+    visits, value_sum, reward, parent = tree.visits[b], tree.value_sum[b], tree.reward[b], tree.parent[b]
     n = leaf
     while True:
-        tree.visits[b, n] += weight
-        tree.value_sum[b, n] += weight * value
+        visits[n] += weight
+        value_sum[n] += weight * value
         if n == 0:
             return
-        value = tree.reward[b, n] + rules.discount * value
-        n = tree.parent[b, n]
+        value = reward[n] + rules.discount * value
+        n = parent[n]
 
 
 @part
@@ -66,6 +68,7 @@ def walk(tree, rules, b, sim, paths):
             one that an earlier path of this walk adds, 0 if it is in the tree already.
     """
     parallel = paths.shape[1]
+    game_over, depth, best, child = tree.game_over[b], tree.depth[b], tree.best[b], tree.child[b]
     walking = 0
     for p in range(parallel):
         paths[0, p], paths[1, p], paths[2, p], paths[3, p] = 0, 0, 0, 0
@@ -83,28 +86,28 @@ def walk(tree, rules, b, sim, paths):
                         if paths[3, other] == -1 and paths[1, other] == paths[0, p]:
                             j += 1
                 paths[1, p] = paths[0, p]
-                paths[2, p] = tree.best[b, paths[0, p], j]
+                paths[2, p] = best[paths[0, p], j]
         for p in range(parallel):
             if paths[3, p] == -1:
-                n = tree.child[b, paths[1, p], paths[2, p]]
+                n = child[paths[1, p], paths[2, p]]
                 if n == 0:
                     walking -= 1
-                    _claim(tree, sim, paths, p)
+                    _claim(tree.first, sim, paths, p)
                 else:
                     paths[0, p] = n
-                    if _is_end(tree, rules, b, n):
+                    if game_over[n] or depth[n] >= rules.max_depth:
                         walking -= 1
                         paths[3, p] = 0
 
 
 @part
-def _claim(tree, sim, paths, p):
+def _claim(first, sim, paths, p):
     """Makes the leaf of path `p` a new node, or that of an earlier path that adds the same."""
     for other in range(p):
         if paths[3, other] > 0 and paths[1, other] == paths[1, p] and paths[2, other] == paths[2, p]:
             paths[0, p], paths[3, p] = paths[0, other], 2
             return
-    paths[0, p], paths[3, p] = tree.first + sim * paths.shape[1] + p, 1
+    paths[0, p], paths[3, p] = first + sim * paths.shape[1] + p, 1
 
 
 @part
@@ -184,7 +187,7 @@ def _spread(tree, rules, b, leaf, first, sim, scratch):
     _widen_along_path(tree, rules, b, leaf)
     for k in range(branches):
         if tree.prior[b, leaf, k] > 0:
-            _widen(tree, rules, b, first + k)
+            _widen(tree.bounds[b], tree.reward[b, first + k] + rules.discount * tree.raw_value[b, first + k])
     for k in range(branches):
         choose(tree, rules, b, first + k, sim, scratch)
     _choose_along_path(tree, rules, b, leaf, sim, scratch)

@@ -23,32 +23,34 @@ def _hashed(state, coordinate):
 
 
 @part
-def _normalised(q, tree, rules, b):
+def _scale(bounds, rules):
+    """What values are scaled by: (q - low) / width; 0 and 1 until two different values were seen."""
     if rules.has_bounds:
-        return (q - rules.low) / (rules.high - rules.low)
-    low, high = tree.bounds[b, 0], tree.bounds[b, 1]
-    if high > low:
-        return (q - low) / max(high - low, rules.min_delta)
-    return q
+        return rules.low, rules.high - rules.low
+    if bounds[1] > bounds[0]:
+        return bounds[0], max(bounds[1] - bounds[0], rules.min_delta)
+    return 0.0, 1.0
 
 
 @part
-def _sign(tree, rules, b, n):
-    return -1.0 if rules.is_two_player and tree.to_play[b, n] == 1 else 1.0
+def _sign(to_play, rules):
+    return -1.0 if rules.is_two_player and to_play == 1 else 1.0
+
+
+# The functions below get rows of one tree, not all arrays: what is called for each node must have few arguments.
 
 
 @part
-def _value_scores(tree, rules, b, n, score):
-    """Writes the signed, normalised values of the children; returns how many legal ones are expanded."""
-    sign = _sign(tree, rules, b, n)
+def _value_scores(child, prior, visits, value_sum, reward, n, sign, low, width, rules, score):
+    """Writes the signed, scaled values of the children of node `n`, [K]."""
     count, total, smallest, largest = 0, 0.0, np.inf, -np.inf
-    for k in range(tree.prior.shape[2]):
-        c = tree.child[b, n, k]
+    for k in range(child.shape[0]):
+        c = child[k]
         if c > 0:
-            q = tree.reward[b, c] + rules.discount * (tree.value_sum[b, c] / tree.visits[b, c])
-            s = sign * _normalised(q, tree, rules, b)
+            q = reward[c] + rules.discount * (value_sum[c] / visits[c])
+            s = sign * ((q - low) / width)
             score[k] = s
-            if tree.prior[b, n, k] > 0:
+            if prior[k] > 0:
                 count += 1
                 total += s
                 smallest = min(smallest, s)
@@ -58,39 +60,34 @@ def _value_scores(tree, rules, b, n, score):
     if kind == 0:
         fill = sign * rules.unexpanded_value
     elif kind == 4:
-        parent = sign * _normalised(tree.value_sum[b, n] / tree.visits[b, n], tree, rules, b)
-        fill = (total + parent) / (count + 1)
+        fill = (total + sign * ((value_sum[n] / visits[n] - low) / width)) / (count + 1)
     elif count > 0:
         fill = largest if kind == 1 else (total / count if kind == 3 else smallest)
-    for k in range(tree.prior.shape[2]):
-        if tree.child[b, n, k] == 0:
+    for k in range(child.shape[0]):
+        if child[k] == 0:
             score[k] = fill
-    return count
 
 
 @part
-def _choose_by_ucb(tree, rules, b, n, sim, score, more):
-    _value_scores(tree, rules, b, n, score)
-    branches = tree.prior.shape[2]
-    for k in range(branches):
-        c = tree.child[b, n, k]
-        more[k] = 1.0 + (tree.visits[b, c] if c > 0 else 0.0)
-    here = tree.visits[b, n] - rules.parent_visits_less
-    for p in range(tree.best.shape[2]):
-        visits = here + p
-        weight = (math.log1p((visits + 1.0) / rules.pb_c_base) + rules.pb_c_init) * math.sqrt(visits)
-        best, best_score = 0, -np.inf
-        for k in range(branches):
-            prior = tree.prior[b, n, k]
-            if prior > 0:
-                s = score[k] + prior * weight / more[k]
+def _best_by_ucb(child, prior, visits, n, state, rules, score, more, best):
+    """Writes the choices with the best scores into `best`, [P], each as if the ones before it were visited."""
+    for k in range(child.shape[0]):
+        c = child[k]
+        more[k] = 1.0 + (visits[c] if c > 0 else 0.0)
+    here = visits[n] - rules.parent_visits_less
+    for p in range(best.shape[0]):
+        parent = here + p
+        weight = (math.log1p((parent + 1.0) / rules.pb_c_base) + rules.pb_c_init) * math.sqrt(parent)
+        choice, choice_score = 0, -np.inf
+        for k in range(child.shape[0]):
+            if prior[k] > 0:
+                s = score[k] + prior[k] * weight / more[k]
                 if rules.tie_eps > 0:
-                    state = _hashed(_hashed(_hashed(_scramble(tree.seed), sim), b), n)
                     s += rules.tie_eps * (_hashed(_hashed(state, p), k) / 4294967296.0)
-                if s > best_score:
-                    best, best_score = k, s
-        tree.best[b, n, p] = best
-        more[best] += 1.0
+                if s > choice_score:
+                    choice, choice_score = k, s
+        best[p] = choice
+        more[choice] += 1.0
 
 
 @part
@@ -132,42 +129,37 @@ def _forward_kl_policy(score, prior, c, policy):
 
 
 @part
-def node_policy(tree, rules, b, n, score, prior, policy):
-    """Writes the exploration policy of a node; the three arrays of length K are overwritten."""
-    _value_scores(tree, rules, b, n, score)
+def _exploration_policy(child, full_prior, visits, rules, score, prior, policy):
+    """Writes the exploration policy of a node with `visits`, [K]; `prior` is overwritten."""
     keeps_unexpanded = rules.unexpanded_kind == 5
     share = 0.0
     for k in range(score.shape[0]):
-        prior[k] = tree.prior[b, n, k]
-        if keeps_unexpanded and tree.child[b, n, k] == 0:
-            prior[k] = 0.0
+        prior[k] = 0.0 if keeps_unexpanded and child[k] == 0 else full_prior[k]
         share += prior[k]
     if share <= 0.0:
-        policy[:] = tree.prior[b, n]
+        policy[:] = full_prior
         return
     for k in range(score.shape[0]):
         prior[k] /= share
-    visits = tree.visits[b, n]
     c = (math.log1p((visits + 1.0) / rules.pb_c_base) + rules.pb_c_init) / math.sqrt(visits)
     if rules.policy_type == 0:
         _reverse_kl_policy(score, prior, c, policy)
     else:
         _forward_kl_policy(score, prior, c, policy)
     for k in range(score.shape[0]):
-        if keeps_unexpanded and tree.child[b, n, k] == 0:
-            policy[k] = tree.prior[b, n, k]
+        if keeps_unexpanded and child[k] == 0:
+            policy[k] = full_prior[k]
         else:
             policy[k] *= share
 
 
 @part
-def _choose_by_policy(tree, rules, b, n, sim, score, prior, policy):
-    node_policy(tree, rules, b, n, score, prior, policy)
+def _draw(policy, state, best):
+    """Writes choices drawn from a policy [K] into `best`, [P]."""
     total = 0.0
     for k in range(policy.shape[0]):
         total += policy[k]
-    state = _hashed(_hashed(_hashed(_scramble(tree.seed), sim), b), n)
-    for p in range(tree.best.shape[2]):
+    for p in range(best.shape[0]):
         threshold = _hashed(state, p) / 4294967296.0 * total
         reached, choice = 0.0, 0
         for k in range(policy.shape[0]):
@@ -176,75 +168,90 @@ def _choose_by_policy(tree, rules, b, n, sim, score, prior, policy):
                 reached += policy[k]
                 if reached > threshold:
                     break
-        tree.best[b, n, p] = choice
+        best[p] = choice
 
 
 @part
-def completed_logits(tree, rules, b, n, score):
+def _completed_logits(child, prior, visits, value_sum, reward, raw, sign, low, width, rules, score):
     """Writes log prior + sigma(completed Q) of the children (Danihelka et al. 2022, eq. 8 and 33); returns their visits."""
-    sign = _sign(tree, rules, b, n)
-    visits, most, share, mean = 0.0, 0.0, 0.0, 0.0
+    total, most, share, mean = 0.0, 0.0, 0.0, 0.0
     for k in range(score.shape[0]):
-        c = tree.child[b, n, k]
-        if c > 0 and tree.prior[b, n, k] > 0:
-            q = tree.reward[b, c] + rules.discount * (tree.value_sum[b, c] / tree.visits[b, c])
-            score[k] = sign * _normalised(q, tree, rules, b)
-            visits += tree.visits[b, c]
-            most = max(most, tree.visits[b, c])
-            share += tree.prior[b, n, k]
-            mean += tree.prior[b, n, k] * score[k]
-    mixed = sign * _normalised(tree.raw_value[b, n], tree, rules, b)
+        c = child[k]
+        if c > 0 and prior[k] > 0:
+            q = reward[c] + rules.discount * (value_sum[c] / visits[c])
+            score[k] = sign * ((q - low) / width)
+            total += visits[c]
+            most = max(most, visits[c])
+            share += prior[k]
+            mean += prior[k] * score[k]
+    mixed = sign * ((raw - low) / width)
     if share > 0:
-        mixed = (mixed + visits * mean / share) / (1.0 + visits)
+        mixed = (mixed + total * mean / share) / (1.0 + total)
     scale = (rules.gumbel_visit + most) * rules.gumbel_scale
     for k in range(score.shape[0]):
-        prior = tree.prior[b, n, k]
-        if prior > 0:
-            value = score[k] if tree.child[b, n, k] > 0 else mixed
-            score[k] = math.log(prior) + scale * value
+        if prior[k] > 0:
+            score[k] = math.log(prior[k]) + scale * (score[k] if child[k] > 0 else mixed)
         else:
             score[k] = -np.inf
-    return visits
+    return total
 
 
 @part
-def _choose_by_gumbel(tree, rules, b, n, sim, score, policy):
-    visits = completed_logits(tree, rules, b, n, score)
-    branches = score.shape[0]
+def _best_at_gumbel_root(child, visits, gumbel, wanted, score):
+    """The considered action with the wanted number of visits that has the best noisy logit."""
     best, best_score = 0, -np.inf
-    if n == 0:
-        wanted = tree.considered[b, min(sim, tree.considered.shape[1] - 1)]
-        for k in range(branches):
-            c = tree.child[b, n, k]
-            if (tree.visits[b, c] if c > 0 else 0.0) == wanted and tree.gumbel[b, k] > -np.inf:
-                s = score[k] + tree.gumbel[b, k]
-                if s > best_score:
-                    best, best_score = k, s
-    else:
-        largest, total = -np.inf, 0.0
-        for k in range(branches):
-            largest = max(largest, score[k])
-        for k in range(branches):
-            policy[k] = math.exp(score[k] - largest)
-            total += policy[k]
-        for k in range(branches):
-            if tree.prior[b, n, k] > 0:
-                c = tree.child[b, n, k]
-                s = policy[k] / total - (tree.visits[b, c] if c > 0 else 0.0) / (1.0 + visits)
-                if s > best_score:
-                    best, best_score = k, s
-    tree.best[b, n, 0] = best
+    for k in range(score.shape[0]):
+        c = child[k]
+        if (visits[c] if c > 0 else 0.0) == wanted and gumbel[k] > -np.inf and score[k] + gumbel[k] > best_score:
+            best, best_score = k, score[k] + gumbel[k]
+    return best
+
+
+@part
+def _best_inside_gumbel_tree(child, prior, visits, total, score, policy):
+    """The child whose share of visits lags most behind the improved policy."""
+    largest, mass = -np.inf, 0.0
+    for k in range(score.shape[0]):
+        largest = max(largest, score[k])
+    for k in range(score.shape[0]):
+        policy[k] = math.exp(score[k] - largest)
+        mass += policy[k]
+    best, best_score = 0, -np.inf
+    for k in range(score.shape[0]):
+        if prior[k] > 0:
+            c = child[k]
+            s = policy[k] / mass - (visits[c] if c > 0 else 0.0) / (1.0 + total)
+            if s > best_score:
+                best, best_score = k, s
+    return best
 
 
 @part
 def choose(tree, rules, b, n, sim, scratch):
     """Stores the next choices of a node, for the simulation `sim`; `scratch` is [3, K]."""
+    child, prior, best = tree.child[b, n], tree.prior[b, n], tree.best[b, n]
+    visits, value_sum, reward = tree.visits[b], tree.value_sum[b], tree.reward[b]
+    low, width = _scale(tree.bounds[b], rules)
+    sign = _sign(tree.to_play[b, n], rules)
+    score = scratch[0]
+    state = 0
+    if rules.selection == 1 or rules.tie_eps > 0:
+        state = _hashed(_hashed(_hashed(_scramble(tree.seed), sim), b), n)
+    if rules.selection == 2:
+        raw = tree.raw_value[b, n]
+        total = _completed_logits(child, prior, visits, value_sum, reward, raw, sign, low, width, rules, score)
+        if n == 0:
+            wanted = tree.considered[b, min(sim, tree.considered.shape[1] - 1)]
+            best[0] = _best_at_gumbel_root(child, visits, tree.gumbel[b], wanted, score)
+        else:
+            best[0] = _best_inside_gumbel_tree(child, prior, visits, total, score, scratch[1])
+        return
+    _value_scores(child, prior, visits, value_sum, reward, n, sign, low, width, rules, score)
     if rules.selection == 0:
-        _choose_by_ucb(tree, rules, b, n, sim, scratch[0], scratch[1])
-    elif rules.selection == 1:
-        _choose_by_policy(tree, rules, b, n, sim, scratch[0], scratch[1], scratch[2])
+        _best_by_ucb(child, prior, visits, n, state, rules, score, scratch[1], best)
     else:
-        _choose_by_gumbel(tree, rules, b, n, sim, scratch[0], scratch[1])
+        _exploration_policy(child, prior, visits[n], rules, score, scratch[1], scratch[2])
+        _draw(scratch[2], state, best)
 
 
 @jit
@@ -258,11 +265,21 @@ def choose_at_roots(tree, rules, scratch):
 def root_policies(tree, rules, policy, scratch):
     """Writes the exploration policies of all roots, [B, K]."""
     for b in range(policy.shape[0]):
-        node_policy(tree, rules, b, 0, scratch[0], scratch[1], policy[b])
+        child, prior, visits = tree.child[b, 0], tree.prior[b, 0], tree.visits[b]
+        low, width = _scale(tree.bounds[b], rules)
+        sign = _sign(tree.to_play[b, 0], rules)
+        score = scratch[0]
+        _value_scores(child, prior, visits, tree.value_sum[b], tree.reward[b], 0, sign, low, width, rules, score)
+        _exploration_policy(child, prior, visits[0], rules, score, scratch[1], policy[b])
 
 
 @jit
 def root_logits(tree, rules, logits):
     """Writes log prior + sigma(completed Q) of all roots, [B, K]."""
     for b in range(logits.shape[0]):
-        completed_logits(tree, rules, b, 0, logits[b])
+        child, prior, visits = tree.child[b, 0], tree.prior[b, 0], tree.visits[b]
+        low, width = _scale(tree.bounds[b], rules)
+        sign, raw = _sign(tree.to_play[b, 0], rules), tree.raw_value[b, 0]
+        _completed_logits(
+            child, prior, visits, tree.value_sum[b], tree.reward[b], raw, sign, low, width, rules, logits[b]
+        )
