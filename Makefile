@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint types architecture format clean
+.PHONY: demo test test-all faults lint types architecture format clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q -m 'not learning'
 	$(BIN)/python -m pytest -q -m learning
+
+# Some 2,000 injected faults; writes docs/reliability.md.
+faults: $(VENV)/.dev
+	$(BIN)/python -m tests.faults.campaign
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,7 +58,7 @@ def load_saved_config(
             if name not in supplied:
                 value = _read_value(folder, name, text)
                 if not trust:
-                    problems.catch(name, lambda value=value: _check_override(value))
+                    problems.catch(name, partial(_check_override, value))
                     if problems.found:
                         continue
                 pre_config({name: value}, place=f"{folder / INDEX}")
@@ -128,14 +129,14 @@ def _give_values(
     decoder = Decoder()
     try:
         for name, data in values["defined"].items():
-            configs.user.defaults[str(name)] = problems.catch(name, lambda data=data: decoder.decode(data), quiet=True)
+            configs.user.defaults[str(name)] = problems.catch(name, partial(decoder.decode, data), quiet=True)
         for name, entry in values["settings"].items():
             _give(configs, str(name), entry, paths, decoder, problems)
     except (KeyError, TypeError, AttributeError) as error:
         raise SavedConfigError(f"{folder / VALUES} is damaged: {error!r}") from error
     problems.raise_if_any()
     for name, path in paths.items():
-        text = _read(lambda path=path: read_plain(path, folder)).decode(errors="replace")
+        text = _read(partial(read_plain, path, folder)).decode(errors="replace")
         imports = {str(written): paths[target] for written, target in index["imports"].get(name, {}).items()}
         configs.conf_files[path] = ConfFile(path, text, ModuleType("not_run"), imports)
     configs.main_files.extend(paths[str(name)] for name in index["main"])

@@ -290,7 +290,7 @@ def read_scalars(path: str | Path) -> dict[str, ScalarSeries]:
     for entry in _entries(path):
         if "resume_step" in entry:
             records = [record for record in records if record[0] <= entry["resume_step"]]
-        elif one_of <= 1 or (entry["step"] * _MIXER % 2**32) % one_of == 0:
+        elif one_of <= 1 or (entry["step"] * _MIXER % 2**32 >> 16) % one_of == 0:
             records.append((entry["step"], entry["name"], float(entry["value"]), entry["time"]))
     by_name: dict[str, list[tuple[int, float, float]]] = {}
     for step, name, value, when in records:

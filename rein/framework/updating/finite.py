@@ -1,12 +1,14 @@
 """Numbers that are none are kept away from parameters, optimizers and checkpoints."""
 
 import logging
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch._utils import _flatten_dense_tensors
 from torch.nn import Parameter
 
 from rein.runtime.run import current_run_or_none
@@ -95,11 +97,16 @@ def admits(learner: nn.Module, parameters: Sequence[Parameter], values: Sequence
 
 
 def _is_safe(tensors: list[Tensor]) -> bool:
-    """Whether all elements are finite, and their squares too, which optimizers keep: one norm tells both."""
+    """Whether all elements are finite, and their squares too, which optimizers keep: one sum of squares tells both."""
+    first = tensors[0]
+    if first.is_cpu and all(tensor.dtype is first.dtype and tensor.is_cpu for tensor in tensors):
+        # For small networks one copy and one product take a tenth of the time that a norm of each tensor takes.
+        flat = _flatten_dense_tensors(tensors) if len(tensors) > 1 else first.reshape(-1)
+        return math.isfinite(torch.dot(flat, flat).item())
     norms = torch._foreach_norm(tensors)
-    first = norms[0].device
     # Squared again, since the norm of a single element is found without squaring it.
-    return bool(torch.isfinite(torch.stack([norm.to(first, torch.float32) for norm in norms]).square().sum()))
+    squares = torch.stack([norm.to(first.device, torch.float32) for norm in norms]).square()
+    return math.isfinite(squares.sum().item())
 
 
 def check_finite_state(algorithm: nn.Module, optimizers: Iterable[Any]) -> None:
