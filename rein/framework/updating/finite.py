@@ -101,7 +101,7 @@ def _is_safe(tensors: list[Tensor]) -> bool:
     first = tensors[0]
     if first.is_cpu and all(tensor.dtype is first.dtype and tensor.is_cpu for tensor in tensors):
         # For small networks one copy and one product take a tenth of the time that a norm of each tensor takes.
-        flat = _flatten_dense_tensors(tensors) if len(tensors) > 1 else first.reshape(-1)
+        flat = _flatten_dense_tensors(tensors) if len(tensors) > 1 else first.reshape(-1)  # type: ignore[no-untyped-call]
         return math.isfinite(torch.dot(flat, flat).item())
     norms = torch._foreach_norm(tensors)
     # Squared again, since the norm of a single element is found without squaring it.
