@@ -10,6 +10,7 @@ An agent is a run: the same confs, algorithm and trainer as behind `rein train`,
 `rein evaluate`, `rein play` and `rein resume` understand.
 """
 
+import logging
 import os
 import shutil
 import weakref
@@ -21,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
 from rein.agents.part_text import read_parts
@@ -28,6 +30,7 @@ from rein.config import Configs, fresh_configs, install_name_resolver, pre_confi
 from rein.config.errors import SavedConfigError
 from rein.config.plain_files import read_json
 from rein.distributed import Scheme, attach
+from rein.envs.instances import CopiesOf, TheBatch
 from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime import get_default_device, get_rng_state, set_default_device, set_rng_state
@@ -47,8 +50,10 @@ from rein.training.run_directory import RunDirectory
 from rein.training.trainer import Trainer, TrainingResult
 from rein.zoo import ZooEntry, find_algorithm, tasks
 
-EnvSource = str | Callable[..., gym.Env[Any, Any]]
+EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.Env[Any, Any] | VectorEnv[Any, Any, Any]
 DataSource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+logger = logging.getLogger("rein")
 
 _ENV_NAME = "create_environment.env_name"
 
@@ -101,8 +106,9 @@ def make(
 
     Args:
         algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
-        env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`. An entry of the zoo
-            brings its own, and with data sets there need not be one, but to evaluate.
+        env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`; an instance, which is
+            copied for each world; or a `gymnasium.vector.VectorEnv`, which is used itself, and for training only. An entry
+            of the zoo brings its own, and with data sets there need not be one, but to evaluate.
         data: what to learn from: data set(s) of `rein record`, or, for an algorithm that learns from labelled data such as
             "hypernetwork": arrays (examples, labels), a torch data set or loader, a pair of those to train and to test on,
             or "digits". Labels of floats make a regression.
@@ -122,8 +128,7 @@ def make(
     Raises:
         ValueError: a name is unknown (the message suggests the nearest), or the settings or parts do not fit together.
     """
-    if isinstance(env, gym.Env):
-        raise TypeError("env is an environment: give its id, its class, or a function that makes one, to have several")
+    env, worlds = _source_of(env)
     entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
     if entry.is_supervised:
         return _make_ensemble(entry, env, data, outliers, seed, directory, device, {**(settings or {}), **overrides})
@@ -143,7 +148,8 @@ def make(
         "TrainerConfig.random_seed": seed,
         **_scheme_settings(scheme),
     }
-    given = {**(settings or {}), **overrides, **{name: one for name, one in arguments.items() if one is not None}}
+    given = {**worlds, **(settings or {}), **overrides}
+    given |= {name: one for name, one in arguments.items() if one is not None}
     if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
         # Worker processes would run a script that has no `if __name__ == "__main__":` again.
         given["create_environment.num_workers"] = 1
@@ -474,6 +480,21 @@ def _absolute(data: DataSource) -> list[str]:
             'that learn from labelled data, such as "hypernetwork"'
         )
     return [str(Path(path).resolve()) for path in paths]
+
+
+def _source_of(env: EnvSource | None) -> tuple[Any, dict[str, Any]]:
+    """What makes the worlds, and the settings that follow from it."""
+    if isinstance(env, VectorEnv):
+        logger.info("env is a VectorEnv of %d worlds: they are trained in, and there is no evaluation", env.num_envs)
+        return TheBatch(env), {
+            "create_environment.backend": "vector",
+            "create_environment.num_parallel_environments": env.num_envs,
+            "TrainerConfig.evaluate": False,
+        }
+    if isinstance(env, gym.Env):
+        logger.info("env is an instance: each world is a copy of it")
+        return CopiesOf(env), {}
+    return env, {}
 
 
 def _policy_of(trainer: Trainer, configs: Configs) -> Policy:

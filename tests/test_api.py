@@ -188,9 +188,9 @@ def test_mistakes_are_named_before_training(arguments: dict[str, Any], message: 
     assert not (tmp_path / "run").exists()
 
 
-def test_an_environment_object_is_refused() -> None:
-    with pytest.raises(TypeError, match="give its id, its class"):
-        api.make("ppo", env=gym.make("CartPole-v1"))  # type: ignore[arg-type]
+def test_an_environment_object_is_copied() -> None:
+    with api.make("ppo", env=gym.make("CartPole-v1")) as agent:
+        assert agent.algorithm.observation_spec.shape == (4,)
 
 
 def test_wrong_numbers_are_refused(agent: api.AgentHandle) -> None:

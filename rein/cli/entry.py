@@ -36,6 +36,7 @@ COMMANDS = {
     "record": "record a data set from a run, to learn from offline",
     "data": "show, join and exchange data sets",
     "verify": "train zoo entries from scratch and compare them with their bars",
+    "check-env": "try an environment and say what is wrong with it",
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",
 }
@@ -120,7 +121,7 @@ def _print(outcome: Outcome, session: Session) -> None:
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"rein.cli.{name}_command")
+    return import_module(f"rein.cli.{name.replace('-', '_')}_command")
 
 
 def _command_list() -> str:

@@ -17,6 +17,7 @@ __all__ = ["EnvironmentFaultError", "Fault", "FaultLog", "FaultPolicy"]
 
 logger = logging.getLogger("rein.envs")
 
+_MOST_CAUSES = 1000
 KINDS = ("raised", "invalid", "hung", "died")
 OUT_OF_BOUNDS = ("warn", "clip", "raise")
 STEPS_PER_RESTART = 100
@@ -99,6 +100,7 @@ class FaultLog:
         """The last faults, oldest first."""
         self._restarts_left = np.full(batch_size, float(policy.max_restarts))
         self._last_steps: NDArray[np.int64] = np.zeros(batch_size, dtype=np.int64)
+        self._met: dict[str, int] = {}
 
     def add(self, fault: Fault) -> None:
         """Counts a fault; raises `EnvironmentFaultError` where the policy does not endure it."""
@@ -113,7 +115,19 @@ class FaultLog:
                 f"max_restarts={self.policy.max_restarts} allows; {STEPS_PER_RESTART} steps give one restart back.",
             )
         if self._announce:
+            self._tell(fault)
+
+    def _tell(self, fault: Fault) -> None:
+        """Logs a fault in full when it is new, and then how often it came again, ever more seldom."""
+        cause = f"{fault.kind} {fault.message.partition(': ')[2] or fault.message}"
+        again = self._met.get(cause, 0)
+        if len(self._met) < _MOST_CAUSES or again:
+            self._met[cause] = again + 1
+        if not again:
             logger.warning("%s\nThe environment is made anew and its episode counts as truncated.", fault)
+        elif (again & (again - 1)) == 0:
+            first = fault.message.splitlines()[0]
+            logger.warning("environment %d %s again, %d times by now: %s", fault.env_id, fault.kind, again + 1, first)
 
     def _spend_restart(self, fault: Fault) -> bool:
         """Whether the environment may be made anew once more; good steps since its last fault count."""

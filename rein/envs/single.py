@@ -1,7 +1,7 @@
 """Making one Gymnasium world: from a name or a function, wrapped, seeded, and described."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from rein.envs.shared_block import BatchSpaces
 __all__ = ["EnvFactory", "describe", "row_seed"]
 
 logger = logging.getLogger("rein.envs")
+
+_SUCCESS = "is_success"
+_FIRST_STEPS = 5
 
 EnvSource = str | Callable[..., gym.Env[Any, Any]]
 
@@ -38,6 +41,7 @@ class EnvFactory:
         loader: called as `loader(source, **kwargs)` in their place.
         form: one of `ACTION_FORMS`, which the actions are brought into.
         masks: whether the world says which actions are valid, for `ActionMaskObservation` to show.
+        tells_success: whether it says `is_success` in its info without declaring it.
     """
 
     source: EnvSource
@@ -46,6 +50,7 @@ class EnvFactory:
     loader: Callable[..., gym.Env[Any, Any]] | None = None
     form: str = "any"
     masks: bool = False
+    tells_success: bool = False
 
     def make(self) -> gym.Env[Any, Any]:
         """A new world, not yet reset."""
@@ -68,6 +73,10 @@ class EnvFactory:
             from rein.envs.wrappers import ActionMaskObservation
 
             env = ActionMaskObservation(env)
+        if self.tells_success:
+            from rein.envs.wrappers import InfoMetrics
+
+            env = InfoMetrics(env, {_SUCCESS: 0.0})
         return env
 
     @property
@@ -79,7 +88,7 @@ class EnvFactory:
 
 
 def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
-    """The factory, after one look at its world: shows the masks of valid actions if there are any, and says what is odd.
+    """The factory after a look at its world: shows masks of valid actions and success if there are any, says what is odd.
 
     Args:
         factory: makes the worlds.
@@ -88,15 +97,16 @@ def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
     env = factory.make()
     try:
         _tell_unbounded(env, factory.name)
-        shown = isinstance(env.observation_space, spaces.Dict) and "valid_action_mask" in env.observation_space.spaces
-        if shown or not has_masks(env):
+        infos = _first_infos(env)
+        declared = attribute(env, "env_info_space")
+        if any(_SUCCESS in info for info in infos) and (declared is None or _SUCCESS not in declared.spaces):
+            factory = replace(factory, tells_success=True)
+        if not _has_masks(env, infos):
             return factory
         if with_masks and isinstance(env.action_space, spaces.Discrete):
             return replace(factory, masks=True)
         why = (
-            "the algorithm takes none"
-            if not with_masks
-            else f"masks work for one Discrete action, not {env.action_space}"
+            f"masks work for one Discrete action, not {env.action_space}" if with_masks else "the algorithm takes none"
         )
         logger.warning(
             "%s tells which actions are valid, which is ignored: %s; use ppo, a2c, dqn or sac with one Discrete action, or "
@@ -109,15 +119,34 @@ def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
         close_quietly(env)
 
 
-def has_masks(env: gym.Env[Any, Any]) -> bool:
-    """Whether a world tells which actions are valid; it is reset to find out."""
+def _first_infos(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:
+    """What a world reports in its first steps; a world that fails is left to those who count that."""
+    infos: list[dict[str, Any]] = []
+    try:
+        env.action_space.seed(0)
+        infos.append(env.reset(seed=0)[1])
+        for _ in range(_FIRST_STEPS):
+            mask = infos[-1].get("action_mask")
+            masked = mask is not None and isinstance(env.action_space, spaces.Discrete)
+            action = env.action_space.sample(mask=np.asarray(mask, np.int8) if masked else None)
+            _, _, terminated, truncated, info = env.step(action)
+            infos.append(info)
+            if terminated or truncated:
+                break
+    except Exception as error:
+        logger.debug("a first look at the environment raised %r", error)
+    return [info for info in infos if isinstance(info, dict)]
+
+
+def _has_masks(env: gym.Env[Any, Any], infos: Sequence[dict[str, Any]]) -> bool:
+    """Whether a world tells which actions are valid, and does not show it in the observation already."""
     space = env.observation_space
-    if isinstance(space, spaces.Dict) and "action_mask" in space.spaces:
-        return True
-    if callable(attribute(env, "action_masks")):
-        return True
-    _, info = env.reset(seed=0)
-    return "action_mask" in info
+    if isinstance(space, spaces.Dict):
+        if "valid_action_mask" in space.spaces:
+            return False
+        if "action_mask" in space.spaces:
+            return True
+    return callable(attribute(env, "action_masks")) or any("action_mask" in info for info in infos)
 
 
 def _tell_unbounded(env: gym.Env[Any, Any], name: str) -> None:

@@ -20,6 +20,7 @@ from rein.config import (
     parse_config,
     save_config,
 )
+from rein.envs.suites import suite_of
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
@@ -28,8 +29,11 @@ from rein.training.run_lock import LOCK_FILE
 from rein.training.supervised import SupervisedTrainer
 from rein.training.supervised_runs import start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
+from rein.transforms import FrameStacker, RewardClipping
 
 DEFAULT_SEED = 0
+_MOST_ATARI_STEPS = 100_000
+"""A million frames, as elsewhere, would be seven gigabytes."""
 
 
 def configure(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> None:
@@ -45,17 +49,38 @@ def configure(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> No
 
 
 def fit_environment() -> None:
-    """Has environments offer actions in the form that the algorithm in force takes, unless the settings say otherwise."""
+    """Has environments offer actions in the form that the algorithm in force takes, unless the settings say otherwise.
+
+    Atari games get what is usual for them, too: stacked frames, clipped rewards, a replay buffer that fits into memory.
+    """
     algorithm: Any = _rl_algorithm(get_config_value("TrainerConfig.algorithm_ctor"))
     if algorithm is None or get_config_value("create_environment.action_form") != "any":
         return
+    has_parts = bool(get_config_value("compose_agent.parts"))
     config(
         "create_environment",
         action_form=getattr(algorithm, "action_form", "several"),
-        action_masks=bool(getattr(algorithm, "takes_action_masks", False))
-        and not get_config_value("compose_agent.parts"),
+        action_masks=bool(getattr(algorithm, "takes_action_masks", False)) and not has_parts,
         raise_if_used=False,
     )
+    if _is_atari() and get_config_value("TrainerConfig.data_transformer_ctor") is None:
+        kept = min(get_config_value("TrainerConfig.replay_buffer_length"), _MOST_ATARI_STEPS)
+        config(
+            "TrainerConfig",
+            data_transformer_ctor=[FrameStacker, RewardClipping],
+            replay_buffer_length=kept,
+            raise_if_used=False,
+        )
+
+
+def _is_atari() -> bool:
+    name = get_config_value("create_environment.env_name")
+    if not isinstance(name, str) or get_config_value("create_environment.env_load_fn") is not None:
+        return False
+    try:
+        return suite_of(name).name == "atari"
+    except ValueError:
+        return False  # whoever makes it says that nobody knows it
 
 
 def _rl_algorithm(ctor: Any) -> Any:

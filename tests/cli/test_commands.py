@@ -299,3 +299,23 @@ def test_pictures_of_a_representation_go_into_the_run_and_its_report(
     assert "give the directory of a run" in capsys.readouterr().err
     assert main(["show", str(finished_run), "--pictures"]) != 0
     assert "--with vae" in capsys.readouterr().err
+
+
+def test_check_env_names_faults_and_how_to_mend_them(tmp_path, monkeypatch, capsys):
+    (tmp_path / "odd_world.py").write_text(
+        "import gymnasium as gym\n"
+        "class Odd(gym.Env):\n"
+        "    observation_space = gym.spaces.Discrete(3)\n"
+        "    action_space = gym.spaces.Discrete(2)\n"
+        "    def reset(self, *, seed=None, options=None):\n"
+        "        return 0, {}\n"
+        "    def step(self, action):\n"
+        "        return 0, None, False, False, {}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["check-env", "odd_world:Odd", "--steps", "5"]) == 1
+    assert "fault: reward is None: return a number from every step" in capsys.readouterr().out
+    assert main(["check-env", "CartPole-v1", "--steps", "30", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps_per_second"] > 0
+    assert main(["check-env", "odd_world:Even"]) == 2
+    assert "odd_world has no Even: name a class or function" in capsys.readouterr().err

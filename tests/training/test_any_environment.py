@@ -97,7 +97,7 @@ def test_other_algorithms_encode_alike(algorithm, name):
 
 KNOWN = {
     "FrozenLake-v1": "discrete",
-    "Taxi-v3": "discrete",
+    "Taxi-v4": "discrete",
     "Blackjack-v1": "discrete",
     "MiniGrid-Empty-5x5-v0": "discrete",
     "ALE/Pong-v5": "discrete",
@@ -105,7 +105,7 @@ KNOWN = {
     "CarRacing-v3": "continuous",
     "rein/Reach-v0": "continuous",
     "boards/tic_tac_toe": "discrete",
-    "dm_control/cartpole-swingup-v0": "continuous",
+    "dm_control/cartpole-swingup": "continuous",
     "CartPole-v1": "discrete",
     "Pendulum-v1": "continuous",
 }
@@ -189,3 +189,40 @@ def test_spaces_without_a_fixed_size_are_refused_with_what_to_do():
         with pytest.raises(TypeError, match="convert it with a wrapper") as caught:
             rein.make("ppo", env=lambda space=space: World(space, CHOICE))
         assert "\n" not in str(caught.value)
+
+
+def test_an_instance_is_copied_and_stays_as_it_is():
+    world = World(VECTOR, CHOICE)
+    with train_briefly("ppo", world) as agent:
+        assert agent._trainer.env.batch_size == 2
+        agent.evaluate(2)
+    assert world._time == 0
+
+
+def test_an_instance_that_cannot_be_copied_is_refused_with_what_to_do():
+    world = World(VECTOR, CHOICE)
+    world.held = (one for one in ())
+    with pytest.raises(ValueError, match="give its class, or a function"):
+        rein.make("ppo", env=world)
+
+
+def test_a_vector_environment_is_trained_in_itself():
+    batch = gym.vector.SyncVectorEnv([lambda: World(VECTOR, CHOICE)] * 3)
+    with rein.make("a2c", env=batch) as agent:
+        agent.train(60)
+        assert agent._trainer.env.batch_size == 3
+        with pytest.raises(ValueError, match="in use for training"):
+            agent.evaluate(3)
+
+
+class Succeeding(World):
+    """Says at each step whether it succeeded, and declares nothing."""
+
+    def step(self, action):
+        *rest, info = super().step(action)
+        return (*rest, {**info, "is_success": self._time >= 7})
+
+
+def test_success_is_counted_without_a_declaration():
+    with rein.make("ppo", env=lambda: Succeeding(VECTOR, CHOICE)) as agent:
+        assert agent.evaluate(3).successes.tolist() == [1, 1, 1]

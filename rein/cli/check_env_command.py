@@ -1,0 +1,56 @@
+"""Tries an environment with random actions and says what is wrong with it, each fault in one line with what to do.
+
+Example:
+  rein check-env CartPole-v1
+  rein check-env my_module:MyEnv --steps 2000
+"""
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from rein.cli.command import FAILURE, OK, BadInputError, Outcome, Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("env", help="an id, or module:Name of a class or function that makes one")
+    parser.add_argument("--steps", type=int, default=300, help="steps to try (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Checks."""
+    from rein.envs.checking import check_env
+
+    if arguments.steps < 1:
+        raise BadInputError(f"--steps is {arguments.steps}: give at least 1")
+    source = _source(arguments.env)
+    session.start_working()
+    checked = check_env(source, arguments.steps)
+    lines = [f"{one.kind}: {one.what}" for one in checked.findings]
+    if checked.steps_per_second is not None:
+        lines.append(f"fact: {checked.steps_per_second:,.0f} steps per second, the world alone")
+    faults = checked.faults
+    lines.append("no faults" if not faults else f"{len(faults)} fault{'s' if len(faults) > 1 else ''}")
+    data = {
+        "env": arguments.env,
+        "findings": [one._asdict() for one in checked.findings],
+        "steps_per_second": checked.steps_per_second,
+    }
+    return Outcome(data, "\n".join(lines), FAILURE if faults else OK)
+
+
+def _source(text: str) -> Any:
+    """What makes the world: an id as it is, or the class or function that `module:Name` names."""
+    module, colon, name = text.partition(":")
+    if not colon or not name.isidentifier():
+        from rein.envs import suites
+
+        suites.suite_of(text)  # refuses what no suite knows, with the nearest name
+        return text
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise BadInputError(f"{module} cannot be imported ({error}): run where it is, or set PYTHONPATH") from error
+    except AttributeError as error:
+        raise BadInputError(f"{module} has no {name}: name a class or function that makes an environment") from error
