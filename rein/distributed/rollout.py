@@ -88,6 +88,11 @@ class SchemeRollout(Rollout):
             if self.version - fragment.version <= self._scheme.max_lag:
                 return fragment
             self.dropped += 1
+            self._skip(index)
+
+    def _skip(self, index: int) -> None:
+        """Notes that a fragment is missing: what comes next does not follow what came before."""
+        self._team.lost.add(index)
 
     def _ask(self, indices: Any, length: int) -> None:
         run = current_run_or_none()
@@ -181,14 +186,14 @@ class SchemeRollout(Rollout):
     def state_dict(self) -> dict[str, Any]:
         """Where the collectors stand and what is in stock; with "sync", going on from here is exact."""
         while self._team.waiting_for:
-            # Fragments that were under way are lost, as those of a collector that dies.
-            self._team.next_answer()
-            self._open_ends.clear()
+            # What was under way is lost, as if its collector had died.
+            self._skip(self._team.next_answer()[0])
         ends = {str(index): nest.flatten(part) for index, part in self._open_ends.items()}
         return {
             "collectors": self._team.ask_all("save"),
             "stock": [nest.flatten(part) for part, _ in self._stock],
             "open_ends": ends,
+            "skipped": sorted(self._team.lost),
             "version": self.version,
             "numbers": self._numbers,
             "fraction": self._fraction,
@@ -214,6 +219,7 @@ class SchemeRollout(Rollout):
 
         self._stock = deque((part(leaves), spec) for leaves in state["stock"])
         self._open_ends = {int(index): part(leaves) for index, leaves in state["open_ends"].items()}
+        self._team.lost.update(state["skipped"])
         self.version, self._numbers, self._fraction = state["version"], state["numbers"], state["fraction"]
 
     def close(self) -> None:

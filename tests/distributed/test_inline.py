@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from rein.data_structures import Experience
+from rein.data_structures import Experience, StepType
 from rein.distributed.rollout import SchemeRollout
 from rein.framework import Batch
 from rein.runtime.run import current_run
@@ -90,6 +90,27 @@ def test_a_saved_run_goes_on_exactly(build: Any) -> None:
             other.train_iter()
         assert other.env_steps == algorithm.env_steps
         assert torch.equal(vector(other), vector(algorithm))
+
+
+@pytest.mark.parametrize("how", ["saved", "too old"])
+def test_steps_before_and_after_a_fragment_that_is_missing_are_not_joined(build: Any, how: str) -> None:
+    lag = {"max_lag": 1} if how == "too old" else {}
+    algorithm = build("dqn", kind="async", collectors=2, fragment_steps=48, **lag)
+    stored, store = [], algorithm.observe_rollout_for_replay
+    algorithm.observe_rollout_for_replay = lambda exp: (stored.append(exp.time_step), store(exp))
+    for _ in range(6):
+        algorithm.train_iter()
+    if how == "saved":
+        state = algorithm.training_state()
+        assert state["rollout"]["skipped"] == [0, 1]
+    else:
+        algorithm.rollout.version += 5
+        algorithm.rollout._stock.clear()
+    for _ in range(9):
+        algorithm.train_iter()
+    # Poles fall long before a time limit, so only what was cut short ends with a discount.
+    cut = [(steps.step_type == StepType.LAST) & (steps.discount == 1) for steps in stored]
+    assert any(one.any() for one in cut)
 
 
 def sampled(algorithm: Any) -> Experience:
