@@ -55,8 +55,8 @@ class DiscreteVAE(VariationalAutoEncoder):
             z_spec: the variables, [L], of an integer type from 0 to K - 1 each.
             input_tensor_spec: nest of specs of what is encoded.
             z_network_cls: called as `cls(input_tensor_spec=, last_layer_size=L * K, last_activation=)`; makes logits. With
-                a prior its input is the triple (condition, what is encoded, output of the prior network), so it must
-                bring a combiner.
+                a prior its input is the triple (condition, what is encoded, output of the prior network), which it
+                must be able to combine.
             prior_input_tensor_spec: nest of specs of the condition of the prior.
             prior_z_network_cls: called like `z_network_cls`, on the condition. None is a uniform prior.
             mode: how gradients pass the samples, "st" (straight-through) or "st-gumbel".

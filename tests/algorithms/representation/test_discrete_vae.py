@@ -129,10 +129,6 @@ def test_the_spec_of_the_code():
         (dict(prior_z_network_cls=EncodingNetwork), "go together"),
         (dict(beta=0.0, target_kld_per_categorical=1.0), "start from a small positive one"),
         (dict(z_network_cls=lambda input_tensor_spec, **_: EncodingNetwork(X, fc_layer_params=(5,))), "gives 5 logits"),
-        (
-            dict(prior_input_tensor_spec=X, prior_z_network_cls=EncodingNetwork, z_network_cls=EncodingNetwork),
-            "preprocessing_combiner",
-        ),
     ],
 )
 def test_bad_input_is_refused(arguments, message):
