@@ -16,6 +16,7 @@ from torch import Tensor
 
 from rein import nest
 from rein.config import get_config_value
+from rein.config.plain_files import read_json
 from rein.data_structures import Experience, make_experience, restart
 from rein.envs import create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
@@ -64,7 +65,7 @@ class OfflinePlan(NamedTuple):
         algorithm.learning.note_rollout_info(example.rollout_info)
         buffer = load_offline_data(
             self.paths,
-            Specs(*self.specs),
+            Specs(self.specs.observation, self.specs.action, self.specs.reward),
             algorithm.learning.stored_spec(example),
             config.offline_buffer_length,
             **algorithm.learning.buffer_options(),
@@ -177,9 +178,12 @@ def _check_transformer(algorithm: RLAlgorithm) -> None:
 # Policies of runs without an environment.
 
 
+_KEPT_SPECS = ("observation", "action", "reward")
+
+
 def save_specs(directory: RunDirectory, specs: WorldSpecs) -> None:
     """Keeps the specs of a run without an environment."""
-    content = {name: spec_to_json(spec) for name, spec in specs._asdict().items()}
+    content = {name: spec_to_json(getattr(specs, name)) for name in _KEPT_SPECS}
     write_atomically(directory.specs, json.dumps(content, indent=1) + "\n")
 
 
@@ -187,5 +191,5 @@ def load_specs(directory: RunDirectory) -> WorldSpecs:
     """The specs of a run without an environment."""
     if not directory.specs.exists():
         raise RunDirectoryError(f"{directory.path} names no environment, and has no {directory.specs.name}: give one")
-    content = json.loads(directory.specs.read_text())
-    return WorldSpecs(*(spec_from_json(content[name]) for name in WorldSpecs._fields))
+    content = read_json(directory.specs, directory.path)
+    return WorldSpecs(*(spec_from_json(content[name]) for name in _KEPT_SPECS))

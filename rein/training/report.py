@@ -2,8 +2,9 @@
 
 import base64
 import json
+import re
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -215,8 +216,16 @@ def _charts_of_evaluation(directory: RunDirectory) -> str:
     """What `rein evaluate` drew of a run on labelled data."""
     files = sorted(directory.path.glob("evaluation-*.svg"))[:_MOST_CHARTS]
     # As pictures, which run nothing, rather than as a part of the page.
-    charts = [f'<div><img alt="evaluation" src="{_data(directory, file, "image/svg+xml")}"></div>' for file in files]
+    charts = [_chart_picture(directory, file) for file in files]
     return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+
+
+def _chart_picture(directory: RunDirectory, file: Path) -> str:
+    """A chart as a picture, with its title as the text in its place."""
+    text = read_plain(file, directory.path, MAX_PICTURE_BYTES).decode(errors="replace")
+    title = re.search(r'aria-label="([^"<>]*)"', text)
+    shown = "evaluation" if title is None else escape(unescape(title[1]))
+    return f'<div><img alt="{shown}" src="{_data(directory, file, "image/svg+xml")}"></div>'
 
 
 def _video(directory: RunDirectory) -> str:
