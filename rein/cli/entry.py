@@ -37,6 +37,7 @@ COMMANDS = {
     "data": "show, join and exchange data sets",
     "verify": "train zoo entries from scratch and compare them with their bars",
     "check-env": "try an environment and say what is wrong with it",
+    "cluster": "say what a Ray cluster has, and whether Rein would run there",
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",
 }

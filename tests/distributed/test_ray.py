@@ -16,7 +16,6 @@ def cluster() -> Iterator[None]:
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=80 * 2**20,
-        _node_ip_address="127.0.0.1",
     )
     yield
     ray.shutdown()
@@ -49,3 +48,12 @@ def test_actors_share_batches(cluster: None, build: Any) -> None:
     for _ in range(4):
         algorithm.train_iter()
     assert not torch.equal(before, vector(algorithm))
+
+
+def test_a_cluster_says_what_it_has(cluster: None, capsys: Any) -> None:
+    from rein.cli import main
+
+    assert main(["cluster", "check"]) == 0
+    shown = capsys.readouterr().out
+    assert ": 4 cores" in shown
+    assert "Rein runs there" in shown

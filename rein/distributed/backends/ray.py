@@ -1,7 +1,7 @@
 """Workers as Ray actors, on this machine or on a cluster.
 
 Weights are put into the object store once per version; fragments come back through it. A cluster that is started here has no
-dashboard, binds to loopback, and is ended with the run.
+dashboard, and is ended with the run. Ray listens at the address of the machine, also for one node: a warning says where.
 """
 
 import contextlib
@@ -63,13 +63,15 @@ class RayBackend:
         ray.init(
             num_cpus=max(os.cpu_count() or 1, workers),
             object_store_memory=max(scheme.object_store_mb, 80) * 2**20,
-            _node_ip_address="127.0.0.1",
             **quiet,
         )
         self._owns_cluster = True
         node = ray.nodes()[0]
-        logger.info(
-            "Ray listens on %s, ports %s and %s", "127.0.0.1", node["NodeManagerPort"], node["ObjectManagerPort"]
+        logger.warning(
+            "Ray listens at %s, ports %s and %s, while the run lasts: a firewall keeps others away",
+            node["NodeManagerAddress"],
+            node["NodeManagerPort"],
+            node["ObjectManagerPort"],
         )
 
     def publish(self, flat: NDArray[np.uint8], version: int) -> None:
