@@ -1,9 +1,9 @@
 """Looks for what is wrong with a world before anyone trains in it: each fault in one line, with what to do."""
 
-import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -301,7 +301,7 @@ class _Check:
         if isinstance(self._source, str):
             return
         try:
-            pickle.dumps(self._source)
+            ForkingPickler.dumps(self._source)
         except Exception as error:
             self._say(
                 "advice",
