@@ -6,7 +6,7 @@ from rein.transforms import RewardScaling
 ENTRY = {
     "algorithm": "MuzeroAlgorithm",
     "env": "CartPole-v1",
-    "env_steps": 100_000,
+    "env_steps": 40_000,
     "bar": 475,
     "reference": "500 is the best there is",
 }
@@ -19,7 +19,7 @@ config("create_environment", env_name="CartPole-v1", num_parallel_environments=8
 config("MuzeroAlgorithm", reward_transformer=RewardScaling(scale=0.02))
 config(
     "TrainerConfig",
-    num_env_steps=100_000,
+    num_env_steps=40_000,
     replay_buffer_length=12_500,
     unroll_length=8,
     num_updates_per_train_iter=12,
