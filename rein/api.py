@@ -48,7 +48,7 @@ from rein.training.prediction import Predictor
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
 from rein.training.trainer import Trainer, TrainingResult
-from rein.zoo import ZooEntry, find_algorithm, tasks
+from rein.zoo import ZooEntry, find_algorithm, task_entries
 
 EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.Env[Any, Any] | VectorEnv[Any, Any, Any]
 DataSource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -129,7 +129,7 @@ def make(
         ValueError: a name is unknown (the message suggests the nearest), or the settings or parts do not fit together.
     """
     env, worlds = _source_of(env)
-    entry = tasks()[algorithm] if algorithm in tasks() else find_algorithm(algorithm)
+    entry = task_entries()[algorithm] if algorithm in task_entries() else find_algorithm(algorithm)
     if entry.is_supervised:
         return _make_ensemble(entry, env, data, outliers, seed, directory, device, {**(settings or {}), **overrides})
     if outliers is not None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rein.cli.command import BadInputError
 from rein.config.names import did_you_mean
-from rein.zoo import algorithms, find_algorithm, find_task, tasks
+from rein.zoo import algorithms, find_algorithm, find_task, task_entries
 
 
 class Target(NamedTuple):
@@ -153,7 +153,7 @@ def find_conf(word: str) -> Path:
         folder = path.parent if path.parent.is_dir() else Path()
         near = did_you_mean(path.name, [one.name for one in folder.glob("*.py")])
         raise BadInputError(f"there is no conf file {word!r}.{near}")
-    if word in algorithms() and word not in tasks():
+    if word in algorithms() and word not in task_entries():
         raise BadInputError(f"{word!r} is an algorithm: write --algorithm {word} --env ID")
     return find_task(word).path
 

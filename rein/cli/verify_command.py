@@ -37,15 +37,15 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     if not (arguments.names or arguments.all or arguments.page):
         raise BadInputError("name an entry, or give --all; `rein list zoo` shows the entries")
 
-    from rein.zoo import find_task, tasks
+    from rein.zoo import find_task, task_entries
     from rein.zoo.records import is_stale, note_texts, read_record, results_page, write_record
     from rein.zoo.verification import BudgetExceededError, verify
 
     results = Path(arguments.results)
     entries = [find_task(name) for name in arguments.names]
     if arguments.all:
-        records = {name: read_record(name, results) for name in tasks()}
-        entries += [e for e in tasks().values() if records[e.name] is None or is_stale(records[e.name] or {}, e)]
+        records = {name: read_record(name, results) for name in task_entries()}
+        entries += [e for e in task_entries().values() if records[e.name] is None or is_stale(records[e.name] or {}, e)]
     session.start_working()
     done, lines = [], []
     for entry in entries:

@@ -58,7 +58,7 @@ class UnknownEntryError(ValueError):
 
 
 @cache
-def tasks() -> dict[str, ZooEntry]:
+def task_entries() -> dict[str, ZooEntry]:
     """All tasks by name, such as "ppo_cartpole"."""
     return _read_folder(_HOME / "tasks", _REQUIRED_KEYS, is_task=True)
 
@@ -71,7 +71,7 @@ def algorithms() -> dict[str, ZooEntry]:
 
 def find_task(name: str) -> ZooEntry:
     """The task of that name; an error that suggests the nearest if there is none."""
-    return _find(name, tasks(), "conf file or zoo entry", "rein list zoo")
+    return _find(name, task_entries(), "conf file or zoo entry", "rein list zoo")
 
 
 def installed_algorithms() -> list[InstalledComponent]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rein.zoo import ZooEntry, tasks
+from rein.zoo import ZooEntry, task_entries
 from rein.zoo.conf_texts import text_hash
 
 _HERE = Path(__file__).parent
@@ -14,7 +14,7 @@ _HOMES = (_HERE / "results", _HERE.parents[1] / "docs" / "results")
 
 def list_zoo() -> list[dict[str, Any]]:
     """Facts of each entry in plain values; `record` holds those of its verification, or None."""
-    return [{**entry.to_json(), "record": _record_facts(entry)} for entry in tasks().values()]
+    return [{**entry.to_json(), "record": _record_facts(entry)} for entry in task_entries().values()]
 
 
 def find_records() -> Path | None:

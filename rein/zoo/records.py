@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
 from rein.training.svg_chart import line_chart, short_number
-from rein.zoo import ZooEntry, tasks
+from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import bar_text
 from rein.zoo.conf_texts import text_hash
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
@@ -101,7 +101,7 @@ def note_texts(directory: Path = RESULTS) -> None:
     """Notes in each record that is not stale what its conf says by now, so that lists need not run it to know."""
     for path in sorted(directory.glob("*.json")):
         record = json.loads(path.read_text())
-        entry = tasks().get(record["name"])
+        entry = task_entries().get(record["name"])
         if entry is not None and record.get("conf_text") != text_hash(entry.path) and not is_stale(record, entry):
             write_atomically(path, _record_text({**record, "conf_text": text_hash(entry.path)}))
 
@@ -125,7 +125,7 @@ def _record_text(record: dict[str, Any]) -> str:
 
 
 def _row(record: dict[str, Any]) -> str:
-    entry = tasks().get(record["name"])
+    entry = task_entries().get(record["name"])
     changed = ["the conf"] if entry is None else changed_settings(record, entry)
     stale = f" (stale: {', '.join(changed)} changed)" if changed else ""
     show = _percent if record.get("measure") in ("success_rate", "test_acc") else _number

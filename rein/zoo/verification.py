@@ -17,7 +17,7 @@ from rein.replay.datasets import DataSet
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
 from rein.training.statistics_of_runs import Curve, read_curve
-from rein.zoo import ZooEntry, tasks
+from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import is_met
 from rein.zoo.processes import command_line, one_thread
 from rein.zoo.recordings import make_recordings, recordings_of
@@ -96,7 +96,7 @@ def _train(entry: ZooEntry, seed: int, work: Path, data: Path | None) -> "subpro
             return None
         command = ["resume", str(path)]
     else:
-        target = entry.name if tasks().get(entry.name) == entry else str(entry.path)
+        target = entry.name if task_entries().get(entry.name) == entry else str(entry.path)
         command = ["train", target, "--seed", str(seed), "--dir", str(path)]
         command += [] if data is None else ["--data", str(data)]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ RECORD = {
 @pytest.fixture
 def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(listing, "_HOMES", (tmp_path / "nowhere", tmp_path))
-    known = zoo.tasks()
+    known = zoo.task_entries()
     settings = trained_settings(known["ppo_cartpole"].path)
     facts = settings_facts(known["ppo_cartpole"], settings)
     (tmp_path / "ppo_cartpole.json").write_text(json.dumps({**RECORD, **facts}))

@@ -16,7 +16,7 @@ def entry(**facts: Any) -> zoo.ZooEntry:
 
 
 def test_every_entry_names_recordings_that_can_be_made() -> None:
-    named = {task.name: recordings_of(task) for task in zoo.tasks().values() if "recordings" in task.facts}
+    named = {task.name: recordings_of(task) for task in zoo.task_entries().values() if "recordings" in task.facts}
     assert {"bc_cartpole", "bc_pendulum"} <= set(named)
     for name, wanted in named.items():
         for one in wanted:

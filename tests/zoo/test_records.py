@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rein.zoo import ZooEntry, read_entry, tasks
+from rein.zoo import ZooEntry, read_entry, task_entries
 from rein.zoo.records import (
     interquartile_mean,
     is_stale,
@@ -32,7 +32,7 @@ config("TrainerConfig", num_env_steps=256, unroll_length=16, mini_batch_size=32,
 
 
 def make_entry(folder: Path, bar: float = 1, comment: str = "") -> ZooEntry:
-    base = tasks()["ppo_cartpole"].path.parents[1] / "bases" / "ppo.py"
+    base = task_entries()["ppo_cartpole"].path.parents[1] / "bases" / "ppo.py"
     path = folder / "tiny.py"
     path.write_text(CONF % (bar, base) + comment)
     return read_entry(path)
@@ -40,7 +40,7 @@ def make_entry(folder: Path, bar: float = 1, comment: str = "") -> ZooEntry:
 
 def make_record(**facts: Any) -> dict[str, Any]:
     seed = {"seed": 0, "mean_return": 500.0, "seconds": 60.0, "curve": [[0, 10.0], [100, 500.0]]}
-    entry = tasks()["ppo_cartpole"]
+    entry = task_entries()["ppo_cartpole"]
     record = {
         "name": entry.name,
         "algorithm": entry.algorithm,
@@ -96,7 +96,7 @@ def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
     assert (results / "ppo_cartpole.svg").read_text().startswith("<svg")
     record = read_record("ppo_cartpole", results)
     assert record is not None
-    assert not is_stale(record, tasks()["ppo_cartpole"])
+    assert not is_stale(record, task_entries()["ppo_cartpole"])
     write_record(make_record(settings=None, met=False), results)
     page = results_page(results)
     assert "stale: all of them" in page
@@ -153,7 +153,7 @@ def test_a_success_that_the_environment_does_not_report_is_refused(tmp_path: Pat
 def test_every_kept_record_belongs_to_an_entry() -> None:
     folder = Path(__file__).parents[2] / "docs" / "results"
     for path in folder.glob("*.json"):
-        assert json.loads(path.read_text())["name"] in tasks()
+        assert json.loads(path.read_text())["name"] in task_entries()
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from rein.training.launch import configure
 
 
 def test_reading_the_zoo_runs_nothing() -> None:
-    code = "import sys; from rein import zoo; zoo.tasks(); zoo.algorithms(); print('torch' in sys.modules)"
+    code = "import sys; from rein import zoo; zoo.task_entries(); zoo.algorithms(); print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
 
@@ -24,7 +24,9 @@ def test_unknown_names_suggest_the_nearest() -> None:
     assert zoo.find_algorithm("PPOAlgorithm").name == "ppo"
 
 
-@pytest.mark.parametrize("entry", [*zoo.tasks().values(), *zoo.algorithms().values()], ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry", [*zoo.task_entries().values(), *zoo.algorithms().values()], ids=lambda entry: entry.name
+)
 def test_every_conf_does_what_its_entry_says(entry: zoo.ZooEntry) -> None:
     assert entry.summary.endswith(".")
     with fresh_configs():

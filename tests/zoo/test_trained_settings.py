@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rein.zoo import tasks
+from rein.zoo import task_entries
 from rein.zoo.conf_texts import text_hash
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
@@ -71,7 +71,7 @@ def test_a_parameter_that_comes_or_goes_with_its_default_is_no_change() -> None:
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_no_record_is_stale_and_lists_need_not_run_the_confs(path: Path) -> None:
     record: dict[str, Any] = json.loads(path.read_text())
-    entry = tasks()[record["name"]]
+    entry = task_entries()[record["name"]]
     settings = trained_settings(entry.path)
     recorded = TrainedSettings(**record["settings"])
     assert recorded.changes_to(settings) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rein.zoo import records, tasks, verification
+from rein.zoo import records, task_entries, verification
 from rein.zoo.trained_settings import trained_settings
 
 
@@ -20,11 +20,11 @@ def test_a_run_that_was_stopped_is_not_scored(status: str, tmp_path: Path, monke
     monkeypatch.setattr(verification, "RunDirectory", directory)
     monkeypatch.setattr(verification, "_result", lambda *_: pytest.fail("scored"))
     with pytest.raises(RuntimeError, match="stopped before its end"):
-        verification.verify(tasks()["ppo_cartpole"], [0], tmp_path)
+        verification.verify(task_entries()["ppo_cartpole"], [0], tmp_path)
 
 
 def test_entries_on_labelled_data_are_recorded_by_their_measure() -> None:
-    entry = tasks()["hypernetwork_digits"]
+    entry = task_entries()["hypernetwork_digits"]
     results = [{"seed": seed, "test_acc": 0.97 + 0.02 * seed, "seconds": 60.0, "curve": [[1, 9.0]]} for seed in (0, 1)]
     record = verification._record(entry, trained_settings(entry.path), results, 100)
     assert record["score"] == pytest.approx(0.98)

@@ -9,6 +9,7 @@ from rein.agents import Agent, DynamicActionRepeatAgent, HandcraftedAlgorithm, S
 from rein.algorithms.exploration import DIAYNAlgorithm, ICMAlgorithm, RandomCategoricalGoalGenerator, RNDAlgorithm
 from rein.algorithms.off_policy import SacAlgorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm
+from rein.algorithms.particle_vi import EnsembleUncertaintyAlgorithm
 from rein.algorithms.regularization import (
     EntropyTargetAlgorithm,
     LagrangianPredRewardWeightAlgorithm,
@@ -100,6 +101,15 @@ def diayn_parts() -> dict[str, Any]:
     return agent(A2C, goal_generator=goals, intrinsic_reward_module=diayn, extrinsic_reward_coef=0.0)
 
 
+def ensemble(observation_spec: Any, action_spec: Any) -> EnsembleUncertaintyAlgorithm:
+    encoder = encoding()(observation_spec)
+    return EnsembleUncertaintyAlgorithm(encoder, observation_spec, num_networks=3, hidden_layers=(8,), output_dim=2)
+
+
+def ensemble_parts() -> dict[str, Any]:
+    return agent(A2C, intrinsic_reward_module=ensemble)
+
+
 def icm_parts() -> dict[str, Any]:
     encoder = partial(EncodingAlgorithm, encoder_cls=encoding(), optimizer=adam())
     target = partial(SGDEntropyTargetAlgorithm, optimizer=adam())
@@ -124,6 +134,7 @@ def repeating() -> dict[str, Any]:
 
 CASES = {
     "agent_icm_encoding_sgd_entropy": Case(Agent, "discrete", ROLLOUT, icm_parts),
+    "agent_ensemble_uncertainty": Case(Agent, "discrete", ROLLOUT, ensemble_parts),
     "agent_rnd_entropy": Case(Agent, "continuous", ROLLOUT, rnd_parts),
     "agent_diayn": Case(Agent, "discrete", ROLLOUT, diayn_parts),
     "agent_nested_entropy": Case(Agent, "mixed", ROLLOUT, nested_target),

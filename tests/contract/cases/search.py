@@ -7,7 +7,6 @@ from rein.agents import Agent
 from rein.algorithms.losses import PPOLoss
 from rein.algorithms.on_policy import PPOAlgorithm
 from rein.algorithms.search import (
-    MCTSAlgorithm,
     MuzeroAlgorithm,
     MuzeroRepresentationImpl,
     MuzeroRepresentationLearner,
@@ -76,10 +75,4 @@ CASES = {
     "muzero_sampled_candidates": Case(MuzeroAlgorithm, "continuous", REPLAY, sampled),
     "muzero_reanalyzing": Case(MuzeroAlgorithm, "discrete", STORED, reanalyzing),
     "agent_ppo_on_muzero_representation": Case(Agent, "discrete", FRESH, representation),
-}
-
-NOT_BUILT = {
-    MCTSAlgorithm: "has nothing to learn; MuzeroAlgorithm is made of it",
-    MuzeroRepresentationImpl: "built as a part of MuzeroAlgorithm and MuzeroRepresentationLearner",
-    MuzeroRepresentationLearner: "built in an agent",
 }
