@@ -52,7 +52,7 @@ class Row(NamedTuple):
 # Processes.
 
 
-def _train_command(algorithm: str, run: Path, steps: int = 10**9) -> list[str]:
+def _train_command(algorithm: str, run: Path, steps: int = 200_000) -> list[str]:
     world = WORLDS.get(algorithm, "CartPole-v1")
     overrides = [*SMALL, *EXTRA.get(algorithm, []), f"TrainerConfig.num_env_steps={steps}"]
     return [
