@@ -246,6 +246,7 @@ def poison_gradients(number: int, work: Path, chance: random.Random) -> Found:
                     poisons[0] = True
                     while poisons[0]:
                         algorithm.train_iter()
+                    algorithm.train_iter()  # A good one in between: ten bad ones in a row would stop the run.
             try:
                 check_finite_state(algorithm, algorithm.optimizers())
             except FloatingPointError:
