@@ -57,7 +57,6 @@ ILLEGAL = {
         ("ppg", part): "auxiliary phase"
         for part in ("goals", "diayn", "encoding", "recurrent_encoding", "predictive", "much")
     },
-    **{("ppg", part): "learns from a scalar reward" for part in ("lagrangian", "lagrangian_pred")},
 }
 ILLEGAL.update({("mbrl", part): "models how a single tensor changes" for part in ("goals", "diayn", "much")})
 # Whatever else there is, it needs the learner that it plans with.

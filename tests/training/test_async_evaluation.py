@@ -127,7 +127,7 @@ def test_without_a_saved_configuration_it_falls_back_and_says_so(
 def test_a_configuration_that_another_process_cannot_build_falls_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config("create_environment", env_name=lambda: gym.make("CartPole-v1"), replace=True)
+    config("create_environment", env_name=lambda: gym.make("CartPole-v1"), replace=True, raise_if_used=False)
     seen = Recorder()
     with caplog.at_level(logging.WARNING):
         trainer = make(tmp_path / "run", seen)
