@@ -16,7 +16,7 @@ import numpy as np
 from rein.replay.datasets import DataSet
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
-from rein.training.statistics_of_runs import Curve, read_curve
+from rein.training.statistics_of_runs import EVALUATION_RETURN, Curve, read_curve
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import is_met
 from rein.zoo.processes import command_line, one_thread
@@ -116,7 +116,9 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
         numbers = {key: value for key, value in evaluation.items() if isinstance(value, float)}
         curve = read_curve(directory, _SUPERVISED_CURVE, "iterations")
         return {"seed": seed, **numbers, "seconds": record["seconds"], "curve": _points(curve)}
-    curve = read_curve(directory)
+    # A run from data alone takes no steps: its curve is that of its evaluations.
+    takes_steps = bool(record.get("env_steps"))
+    curve = read_curve(directory) if takes_steps else read_curve(directory, EVALUATION_RETURN, "iterations")
     success = {key: evaluation[key] for key in ("success_rate",) if key in evaluation}
     return {
         "seed": seed,
