@@ -7,8 +7,8 @@
     python benchmarks/particle_vi.py hypernetwork                    # HyperNetwork on the same
     python benchmarks/particle_vi.py speed                           # share of matrix products in an update
 
-Prints one line of JSON per method and seed. `--updates` and the other settings change what is trained; what the pages of
-the documentation claim was measured with the defaults.
+Prints one line of JSON per method and seed. `--updates` and the other settings change what is trained; the pages of the
+documentation name the options of every figure that was not measured with the defaults.
 """
 
 import argparse
