@@ -66,10 +66,17 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: cpu)")
     parser.add_argument(
         "--threads",
-        type=int,
-        default=1,
-        help="threads of one torch operation (default: %(default)s; more pay for large networks only)",
+        type=_threads,
+        default="auto",
+        metavar="N",
+        help='threads of one torch operation, or "auto" (default): a training finds the best number by measurement',
     )
+
+
+def _threads(text: str) -> int | str:
+    if text != "auto" and not (text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f'{text!r} is neither "auto" nor a number from 1')
+    return text if text == "auto" else int(text)
 
 
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:

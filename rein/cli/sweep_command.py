@@ -13,13 +13,13 @@ Example:
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from rein.cli.command import FAILURE, OK, BadInputError, Outcome, Session
 from rein.cli.target import Target, add_target_arguments, read_target
+from rein.runtime.cores import usable_cores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="grid", choices=("grid", "random", "optuna"), help="(default: grid)")
     parser.add_argument("--trials", type=int, metavar="N", help="points to try, for random and optuna")
     parser.add_argument("--seeds", default="1", metavar="N | A,B,...", help="how many seeds, or which (default: 1)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (default: cores)")
+    parser.add_argument("--jobs", type=int, default=usable_cores(), help="processes at a time (default: cores)")
     parser.add_argument("--dir", metavar="DIR", help="directory of the sweep (default: sweeps/NAME)")
     parser.add_argument("--sampler-seed", type=int, default=0, help="of random and optuna (default: 0)")
     parser.add_argument(

@@ -14,9 +14,14 @@ from rein.training.trainer import Trainer, TrainingResult
 
 def use_machine(arguments: argparse.Namespace) -> None:
     """Applies --device and --threads to this process."""
+    import torch
+
     from rein.runtime import set_default_device, set_torch_threads
 
-    set_torch_threads(arguments.threads)
+    if arguments.threads == "auto":
+        torch.set_num_threads(1)  # Acting needs no more, and a training chooses for itself.
+    else:
+        set_torch_threads(arguments.threads)
     if arguments.device is not None:
         set_default_device(arguments.device)
 

@@ -2,11 +2,11 @@
 
 import importlib.util
 import logging
-import os
 from typing import Any
 
 from rein.config import configurable
 from rein.framework import RLAlgorithm
+from rein.runtime.cores import usable_cores
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Scheme:
 
     def _warn_of_cores(self) -> None:
         workers = self.collectors + (self.gradient_workers if self.gradient_workers > 1 else 0)
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         if self.backend == "process" and workers > cores:
             logger.warning("%d workers on %d cores: they take turns, so %d would be as fast", workers, cores, cores)
 

@@ -1,7 +1,6 @@
 """One constructor for every backend."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from rein.envs.process import ProcessEnvironment, worker_rows
 from rein.envs.single import EnvFactory, EnvSource, fitted_factory
 from rein.envs.thread import ThreadEnvironment
 from rein.envs.vector import VectorEnvironment, native_vector_env
+from rein.runtime.cores import usable_cores
 
 __all__ = ["BACKENDS", "create_environment"]
 
@@ -231,7 +231,7 @@ def _choose_backend(
         return "vector", "because it has a compiled batch that was checked against Gymnasium"
     if batch_size == 1:
         return "sync", "because one world has nothing to run beside"
-    if len(worker_rows(batch_size, num_workers)) == 1 or (os.cpu_count() or 1) == 1:
+    if len(worker_rows(batch_size, num_workers)) == 1 or usable_cores() == 1:
         return "sync", "because there is only one core or worker"
     with BatchEnvironment(factory, min(batch_size, 4), seed=0, fault_policy=policy) as few:
         seconds = _seconds_per_step(few) * batch_size / few.batch_size

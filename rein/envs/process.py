@@ -26,6 +26,7 @@ from rein.envs.process_worker import WorkerTask, run_worker, shared_array
 from rein.envs.rows import SINGLE_WORLDS, lost_states
 from rein.envs.shared_block import BatchSpaces, BlockLayout
 from rein.envs.single import EnvFactory, row_seed
+from rein.runtime.cores import usable_cores
 from rein.runtime.processes.sending import pack
 from rein.runtime.processes.starting import start_context
 
@@ -364,7 +365,7 @@ def _is_of_worlds(name: str) -> bool:
 
 def worker_rows(batch_size: int, num_workers: int | None) -> list[tuple[int, int]]:
     """The rows of each worker, as even as possible."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     if num_workers is not None and num_workers < 1:
         raise ValueError(f"num_workers is {num_workers}: give at least 1")
     count = min(batch_size, num_workers or cores)

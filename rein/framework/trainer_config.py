@@ -75,6 +75,7 @@ class TrainerConfig:
         normalize_importance_weights_by_max: bool = False,
         clear_replay_buffer: bool = True,
         compile: bool = False,
+        num_threads: int | str = "auto",
     ) -> None:
         """Collects the settings.
 
@@ -146,6 +147,8 @@ class TrainerConfig:
             clear_replay_buffer: empty the buffer after training on all of it.
             compile: compile updates to machine code where the algorithm allows it: faster by a half or more once compiled,
                 which takes up to a minute the first time and seconds when the compiler remembers it. Needs a C++ compiler.
+            num_threads: threads of one torch operation; "auto" finds the best number by measuring the run itself, unless
+                `set_torch_threads` or OMP_NUM_THREADS gives one.
         """
         self.root_dir = root_dir
         self.conf_file = conf_file
@@ -207,6 +210,7 @@ class TrainerConfig:
         self.rl_train_every_update_steps = rl_train_every_update_steps
         self.empty_cache = empty_cache
         self.compile = compile
+        self.num_threads = num_threads
         self.normalize_importance_weights_by_max = normalize_importance_weights_by_max
         self.clear_replay_buffer = clear_replay_buffer
         self._check()
@@ -275,6 +279,8 @@ class TrainerConfig:
             raise ValueError(f"unroll_length is {self.unroll_length}: it must be positive")
         if not 0.0 <= self.epsilon_greedy <= 1.0:
             raise ValueError(f"epsilon_greedy is {self.epsilon_greedy}: it must be in [0, 1]")
+        if self.num_threads != "auto" and (not isinstance(self.num_threads, int) or self.num_threads < 1):
+            raise ValueError(f'num_threads is {self.num_threads!r}: give "auto" or a number from 1')
         self._check_combinations()
         self._check_available()
 

@@ -7,6 +7,7 @@ import torch
 from rein.runtime.active import ACTIVE
 
 _process_default = torch.device("cpu")
+_fixed_threads: int | None = None
 
 
 def resolve_device(device: torch.device | str) -> torch.device:
@@ -61,14 +62,20 @@ def set_default_device(device: torch.device | str) -> None:
 
 
 def set_torch_threads(count: int) -> None:
-    """Sets how many threads one torch operation may use in this process.
+    """Fixes how many threads one torch operation may use in this process; runs keep to it.
 
-    One is the safe choice for small networks, above all when other processes are busy; more pay for large batches on
-    idle cores. Choose by measurement.
+    Without this, a run finds the best number by measurement, see `rein.training.threads`.
 
     Args:
         count: number of threads, at least 1.
     """
+    global _fixed_threads
     if count < 1:
         raise ValueError(f"a torch operation needs at least one thread, got {count}")
     torch.set_num_threads(count)
+    _fixed_threads = count
+
+
+def fixed_torch_threads() -> int | None:
+    """What `set_torch_threads` was called with; None if it was not."""
+    return _fixed_threads

@@ -23,6 +23,7 @@ from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Every
 from rein.training.signals import StopRequest
+from rein.training.threads import choose_threads, threads_record
 from rein.training.trainer import Progress
 
 logger = logging.getLogger(__name__)
@@ -121,6 +122,7 @@ class SupervisedTrainer:
         self._last_evaluation: SupervisedEvaluation | None = None
         self._generators: dict[str, Any] | None = None
         self._seconds = 0.0
+        self._threads = choose_threads(config.num_threads, is_exact=deterministic)
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
             self.run.seed_everything(deterministic)
@@ -183,7 +185,10 @@ class SupervisedTrainer:
                 set_rng_state(self._generators)
                 self._generators = None
             while progress.fraction < 1.0 and not stop.is_set:
-                self.algorithm.train_iter()
+                before = time.perf_counter()
+                trained = self.algorithm.train_iter()
+                if self._threads is not None:
+                    self._threads.see(run.iterations, time.perf_counter() - before, trained)
                 run.iterations += 1
                 run.increment_global_counter()
                 run.progress = min(1.0, run.iterations / config.num_iterations)
@@ -203,6 +208,7 @@ class SupervisedTrainer:
                 iterations=progress.iterations,
                 seconds=round(self._seconds, 3),
                 conf_file=config.conf_file or None,
+                threads=threads_record(self._threads),
                 error=None,
             )
             if run.writer is not None:

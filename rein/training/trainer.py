@@ -24,6 +24,7 @@ from rein.training.run_directory import RunDirectory
 from rein.training.run_evaluation import RunEvaluation
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopNowError, StopRequest
+from rein.training.threads import choose_threads, threads_record
 
 logger = logging.getLogger(__name__)
 _EVALUATION_SECONDS = 4.0
@@ -103,6 +104,7 @@ class Trainer:
         self._stop = StopRequest()
         self._generators: dict[str, Any] | None = None
         self._seconds = 0.0
+        self._threads = choose_threads(config.num_threads, is_exact=deterministic)
         self.run = Run(directory.path, seed=config.random_seed, enable_timers=True)
         with self.run:
             self.run.seed_everything(deterministic)
@@ -214,7 +216,7 @@ class Trainer:
                 # A run that hangs or is killed in its first iteration can be loaded, too.
                 self.saving.try_to(self.save)
             while progress.fraction < 1.0 and not stop.is_set:
-                self.algorithm.train_iter()
+                self._iterate()
                 self._count()
                 self._seconds = time.perf_counter() - started
                 progress = self._progress()
@@ -235,12 +237,22 @@ class Trainer:
                 seconds=round(self._seconds, 3),
                 conf_file=self.config.conf_file or None,
                 skipped_updates=self.run.skipped_updates or None,
+                threads=threads_record(self._threads),
                 error=None,
             )
             if self.run.writer is not None:
                 self.run.writer.flush()
         self._save_config()
         return TrainingResult(progress, stop.reason, self._last_evaluation)
+
+    def _iterate(self) -> None:
+        """One iteration, from whose time the number of threads is chosen."""
+        if self._threads is None:
+            self.algorithm.train_iter()
+            return
+        before = time.perf_counter()
+        trained = self.algorithm.train_iter()
+        self._threads.see(self.run.iterations, time.perf_counter() - before, trained)
 
     def _save_config(self) -> None:
         """Saves the configuration again, now with all that was used."""

@@ -42,6 +42,7 @@ _WATCHING = {
         "profiling",
         "code_snapshots",
         "empty_cache",
+        "num_threads",
     },
     "create_environment": {
         "seed",

@@ -6,7 +6,6 @@ Python's lock, so threads run at the same time. As with classic control, a batch
 
 import functools
 import importlib.util
-import os
 import queue
 import threading
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces
 from rein.envs.single import close_quietly, row_seed
 from rein.envs.state import capture, restore
 from rein.envs.vectorised.exactness import agrees_with_gymnasium
+from rein.runtime.cores import usable_cores
 
 __all__ = ["LocomotionEnvironment", "has_exact_locomotion"]
 
@@ -148,8 +148,7 @@ class LocomotionEnvironment(BufferedEnvironment):
         self._seeds: list[int | None] = list(batch_seeds(seed, batch_size))
         self._base_seeds = batch_seeds(seed, batch_size)
         self._ticks = 0
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = max(1, min(num_threads or cores, batch_size // 2))
+        threads = max(1, min(num_threads or usable_cores(), batch_size // 2))
         self._helpers = [_HelperThread(self._bodies.simulate) for _ in range(threads - 1)]
 
     def _make_world(self) -> Any:
