@@ -75,7 +75,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _threads(text: str) -> int | str:
     if text != "auto" and not (text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f'{text!r} is neither "auto" nor a number from 1')
+        raise argparse.ArgumentTypeError(f'{text!r} is impossible: give "auto", or at least one thread')
     return text if text == "auto" else int(text)
 
 
