@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from rein.runtime.active import ACTIVE, Activation
+from rein.runtime.scalar_files import ScalarSeries, read_scalars
 from rein.runtime.writers import (
     JsonlWriter,
     MultiWriter,
-    ScalarSeries,
     SummaryWriter,
     TensorBoardWriter,
     create_summary_writer,
-    read_scalars,
 )
 
 __all__ = [

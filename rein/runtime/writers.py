@@ -8,19 +8,17 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from rein.runtime.scalar_files import SCALARS_FILE
+
 logger = logging.getLogger(__name__)
 
-SCALARS_FILE = "scalars.jsonl"
-MOST_BYTES_READ = 256 * 2**20
-_LONGEST_LINE = 2**20
 _MOST_WAITING_BYTES = 16 * 2**20
-_MIXER = 2654435761  # Spreads the steps that are kept evenly, whatever the interval between them.
 
 
 class SummaryWriter:
@@ -257,72 +255,6 @@ def create_summary_writer(
     if not tensorboard:
         return lines
     return MultiWriter([lines, TensorBoardWriter(directory, resume_step, flush_seconds, max_queue)])
-
-
-class ScalarSeries(NamedTuple):
-    """One curve.
-
-    Attributes:
-        step: [N] int64, global counters in the order of recording.
-        value: [N] float64.
-        time: [N] float64, seconds since the epoch.
-    """
-
-    step: np.ndarray
-    value: np.ndarray
-    time: np.ndarray
-
-
-def read_scalars(path: str | Path) -> dict[str, ScalarSeries]:
-    """Returns the curves that a `JsonlWriter` recorded, by name, without those voided by resuming.
-
-    Lines that a crash tore are skipped. Of a file of more than `MOST_BYTES_READ` only a share of the steps is kept.
-
-    Args:
-        path: of the file, or of the directory that holds `scalars.jsonl`.
-    """
-    path = Path(path)
-    path = path / SCALARS_FILE if path.is_dir() else path
-    if not path.is_file():
-        raise ValueError(f"{path} is no regular file: it is not read")
-    one_of = -(-path.stat().st_size // MOST_BYTES_READ)
-    records: list[tuple[int, str, float, float]] = []
-    for entry in _entries(path):
-        if "resume_step" in entry:
-            records = [record for record in records if record[0] <= entry["resume_step"]]
-        elif one_of <= 1 or (entry["step"] * _MIXER % 2**32 >> 16) % one_of == 0:
-            records.append((entry["step"], entry["name"], float(entry["value"]), entry["time"]))
-    by_name: dict[str, list[tuple[int, float, float]]] = {}
-    for step, name, value, when in records:
-        by_name.setdefault(name, []).append((step, value, when))
-    return {name: _series(rows) for name, rows in by_name.items()}
-
-
-def _series(rows: list[tuple[int, float, float]]) -> ScalarSeries:
-    step, value, when = zip(*rows, strict=True)
-    return ScalarSeries(np.array(step, np.int64), np.array(value, np.float64), np.array(when, np.float64))
-
-
-def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        while line := lines.readline(_LONGEST_LINE):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict) and _is_record(entry):
-                yield entry
-
-
-def _is_record(entry: dict[str, Any]) -> bool:
-    if "resume_step" in entry:
-        return isinstance(entry["resume_step"], int)
-    kinds = {"step": int, "name": str, "value": int | float | str, "time": int | float}
-    if not all(isinstance(entry.get(key), kind) for key, kind in kinds.items()):
-        return False
-    return not isinstance(entry["value"], str) or entry["value"] in ("nan", "inf", "-inf")
 
 
 def _ends_mid_line(path: Path) -> bool:

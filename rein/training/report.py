@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from rein.config.plain_files import PlainFileError, read_json, read_plain
-from rein.runtime.writers import ScalarSeries
+from rein.runtime.scalar_files import ScalarSeries
 from rein.training.agent_svg import draw_svg
 from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
 from rein.training.statistics_of_runs import (

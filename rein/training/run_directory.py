@@ -7,6 +7,8 @@ specs.json        of a run without an environment: what its data said about the 
 summaries/        scalars.jsonl and TensorBoard events
 checkpoints/      ckpt-N, newest last
 evaluations.jsonl one line per evaluation
+log.txt           warnings, faults and the traceback of a failure
+timing.json       seconds by section of the program, since the run was last started
 videos/           recorded episodes
 plans/            pictures of what a planning policy imagines
 report.html       everything above on one page
@@ -180,6 +182,16 @@ class RunDirectory:
     def crash(self) -> Path:
         """Parameters as they were when training failed, if the user wanted them."""
         return self.path / "crash"
+
+    @property
+    def log(self) -> Path:
+        """Warnings, faults and the traceback of a failure."""
+        return self.path / "log.txt"
+
+    @property
+    def timing(self) -> Path:
+        """Where the time goes."""
+        return self.path / "timing.json"
 
     @property
     def report(self) -> Path:

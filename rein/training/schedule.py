@@ -6,7 +6,11 @@ from rein.framework import TrainerConfig
 
 
 class Budget:
-    """How long a run lasts, in iterations or environment steps."""
+    """How long a run lasts, in iterations or environment steps.
+
+    Attributes:
+        steps_per_iteration: environment steps at most.
+    """
 
     def __init__(self, config: TrainerConfig, num_envs: int) -> None:
         """Reads the budget from the settings.
@@ -18,7 +22,7 @@ class Budget:
         self.num_iterations = config.num_iterations
         self.num_env_steps = config.num_env_steps
         # An asynchronous unroll of any length takes at most this many; then there are more iterations than expected.
-        per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
+        self.steps_per_iteration = per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
         if not num_envs and not self.num_iterations:
             raise ValueError("without an environment there are no environment steps to count: set num_iterations")
         if self.num_iterations and self.num_env_steps and not config.async_unroll:

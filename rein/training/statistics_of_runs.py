@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rein.config.names import did_you_mean
-from rein.runtime.writers import SCALARS_FILE, ScalarSeries, read_scalars
+from rein.runtime.scalar_files import SCALARS_FILE, ScalarSeries, read_scalars
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 
 X_AXES = {"env_steps": "environment steps", "iterations": "iterations", "seconds": "seconds"}
@@ -98,12 +98,21 @@ def read_curve(run: RunDirectory, metric: str = TRAINING_RETURN, x_axis: str = "
         known = ", ".join(sorted(name for name in series if name.startswith(("Metrics/", "Evaluation/")))) or "nothing"
         raise ValueError(f"{run.path} has no metric {metric!r}.{did_you_mean(metric, series)} It has recorded {known}")
     found = series[metric]
-    x = _positions(series, found, x_axis)
+    x = _evaluated_at(run, metric, found) if x_axis == "env_steps" else None
+    x = _positions(series, found, x_axis) if x is None else x
     order = np.argsort(x, kind="stable")
     x, y = x[order], found.value[order]
     last_of_each = np.append(x[1:] > x[:-1], True)
     finite = last_of_each & np.isfinite(y)
     return Curve(x[finite], y[finite])
+
+
+def _evaluated_at(run: RunDirectory, metric: str, found: ScalarSeries) -> Array | None:
+    """Environment steps of each evaluation, as the run noted them; None for other metrics, or if they do not match."""
+    if not metric.startswith("Evaluation/"):
+        return None
+    steps = [one["env_steps"] for one in run.read_evaluations() if "iterations" in one and "env_steps" in one]
+    return np.array(steps, np.float64) if len(steps) == len(found.step) else None
 
 
 def _positions(series: dict[str, ScalarSeries], found: ScalarSeries, x_axis: str) -> Array:

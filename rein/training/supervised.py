@@ -19,6 +19,7 @@ from rein.runtime.run import Run
 from rein.runtime.seeding import seed_everything
 from rein.runtime.writers import create_summary_writer
 from rein.training.full_disk import ToleratedSaving
+from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Every
@@ -178,7 +179,8 @@ class SupervisedTrainer:
 
     def _train(self) -> SupervisedResult:
         run, config = self.run, self.config
-        with run, summary.record_if(self._records), StopRequest() as stop:
+        journal = Journal(self.directory, run.timers)
+        with run, journal, summary.record_if(self._records), StopRequest() as stop:
             started = time.perf_counter() - self._seconds
             progress = self._progress()
             if self._generators is not None:  # Last: modules that were imported since may have drawn from them.
@@ -194,6 +196,7 @@ class SupervisedTrainer:
                 run.progress = min(1.0, run.iterations / config.num_iterations)
                 self._seconds = time.perf_counter() - started
                 progress = self._progress()
+                journal.tick()
                 for observer in self.observers:
                     observer.on_iteration(progress)
                 is_over = progress.fraction >= 1.0
@@ -230,7 +233,8 @@ class SupervisedTrainer:
     def _records(self) -> bool:
         counter = self.run.global_counter
         in_first_interval = self.config.summarize_first_interval and counter < self._summaries.interval
-        return in_first_interval or counter % self._summaries.interval == 0
+        is_last = self.run.iterations + 1 >= self.config.num_iterations
+        return in_first_interval or counter % self._summaries.interval == 0 or is_last
 
     def _progress(self) -> Progress:
         metrics = self.algorithm.progress_metrics() if self.run.iterations else {}

@@ -18,6 +18,7 @@ from rein.runtime.writers import create_summary_writer
 from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult
 from rein.training.full_disk import ToleratedSaving
+from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.offline import has_environment, plan_offline
 from rein.training.run_directory import RunDirectory
@@ -205,7 +206,8 @@ class Trainer:
                 raise
 
     def _train(self) -> TrainingResult:
-        with self.run, summary.record_if(self._records), StopRequest() as stop:
+        journal = Journal(self.directory, self.run.timers)
+        with self.run, journal, summary.record_if(self._records), StopRequest() as stop:
             self._stop = stop
             if self.config.evaluate:
                 self._evaluation.start()
@@ -220,6 +222,7 @@ class Trainer:
                 self._count()
                 self._seconds = time.perf_counter() - started
                 progress = self._progress()
+                journal.tick()
                 for observer in self.observers:
                     observer.on_iteration(progress)
                 is_over = progress.fraction >= 1.0
@@ -229,6 +232,8 @@ class Trainer:
                 if not is_over and self._checkpoints.is_due(self.run.iterations):
                     self.saving.try_to(self.save)
             stop.disarm()
+            if progress.fraction < 1.0:
+                self._record_stop()
             self._save_at_end()
             self.directory.note(
                 status="stopped" if progress.fraction < 1.0 else "finished",
@@ -271,7 +276,17 @@ class Trainer:
     def _records(self) -> bool:
         counter = self.run.global_counter
         in_first_interval = self.config.summarize_first_interval and counter < self._summaries.interval
-        return in_first_interval or counter % self._summaries.interval == 0
+        return in_first_interval or counter % self._summaries.interval == 0 or self._may_be_last()
+
+    def _may_be_last(self) -> bool:
+        """Whether the run may end with this iteration, so that no curve ends before it does."""
+        run, budget = self.run, self.budget
+        return budget.progress(run.iterations + 1, run.env_steps + budget.steps_per_iteration) >= 1.0
+
+    def _record_stop(self) -> None:
+        """Has the curves of metrics end where the run was stopped; recorded again from there on if it is resumed."""
+        with summary.record_if(lambda: True, override=True):
+            self.algorithm.summarize_metrics()
 
     def _progress(self) -> Progress:
         run = self.run

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from rein.runtime import writers
+from rein.runtime import scalar_files, writers
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 
@@ -75,9 +75,9 @@ def test_huge_summaries_are_thinned(tmp_path, monkeypatch):
     (tmp_path / "scalars.jsonl").open("a").write(
         '{"step": "x", "name": 1, "value": [], "time": 0}\n' + "[" * 99_999 + "\n"
     )
-    whole = writers.read_scalars(tmp_path)
+    whole = scalar_files.read_scalars(tmp_path)
     assert len(whole["a"].step) == 2000
-    monkeypatch.setattr(writers, "MOST_BYTES_READ", (tmp_path / "scalars.jsonl").stat().st_size // 8)
-    thinned = writers.read_scalars(tmp_path)
+    monkeypatch.setattr(scalar_files, "MOST_BYTES_READ", (tmp_path / "scalars.jsonl").stat().st_size // 8)
+    thinned = scalar_files.read_scalars(tmp_path)
     assert 100 < len(thinned["a"].step) < 500
     assert thinned["a"].step.tolist() == thinned["b"].step.tolist()

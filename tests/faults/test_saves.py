@@ -18,7 +18,8 @@ from rein.config import fresh_configs
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.checkpoint import checkpointer as checkpointer_module
 from rein.runtime.checkpoint.durable import put_in_place
-from rein.runtime.writers import JsonlWriter, read_scalars
+from rein.runtime.scalar_files import read_scalars
+from rein.runtime.writers import JsonlWriter
 from rein.training.full_disk import ToleratedSaving
 from rein.training.launch import resume_run
 from rein.training.run_directory import RunDirectory

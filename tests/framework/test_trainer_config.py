@@ -16,7 +16,8 @@ from rein.framework.updating.gradient_noise import gradient_noise
 from rein.framework.updating.gradients import in_mixed_precision
 from rein.optimizers import SGD
 from rein.runtime import Run, summary
-from rein.runtime.writers import create_summary_writer, read_scalars
+from rein.runtime.scalar_files import read_scalars
+from rein.runtime.writers import create_summary_writer
 
 # Read by the asynchronous unroll only, which RLAlgorithm refuses.
 OF_ASYNC_UNROLL = {"max_unroll_length", "unroll_queue_size", "unroll_step_interval", "unroll_parameter_update_period"}

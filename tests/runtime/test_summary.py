@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rein.runtime import Run, summary
-from rein.runtime.writers import SCALARS_FILE
+from rein.runtime.scalar_files import SCALARS_FILE
 
 
 class Recorder(summary.SummaryWriter):

@@ -44,8 +44,8 @@ from rein.networks import ActorDistributionRNNNetwork, EncodingNetwork, ValueRNN
 from rein.networks.layers import identity
 from rein.optimizers import Adam
 from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.scalar_files import read_scalars
 from rein.runtime.schedules import LinearScheduler
-from rein.runtime.writers import read_scalars
 from rein.specs import TensorSpec
 from rein.training import RunDirectory, Trainer
 from rein.transforms import ObservationNormalizer, RewardNormalizer

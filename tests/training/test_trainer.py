@@ -1,6 +1,7 @@
 """The loop: budgets, cadence, evaluations that do not disturb, and how runs end."""
 
 import json
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -20,11 +21,12 @@ from rein.data_structures import LossInfo
 from rein.framework import NonFiniteLossError, TrainerConfig
 from rein.optimizers import Adam
 from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.scalar_files import read_scalars
 from rein.runtime.schedules import LinearScheduler
-from rein.runtime.writers import read_scalars
 from rein.training import RunDirectory, RunDirectoryError, Trainer
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopRequest
+from rein.training.statistics_of_runs import read_curve
 
 
 class Short(gym.Env[Any, Any]):
@@ -67,6 +69,14 @@ class Recorder:
 
     def on_evaluation(self, progress: Any, result: Any) -> None:
         self.evaluations.append((progress, result))
+
+
+class Acts(Recorder):
+    """An observer that does something after each iteration."""
+
+    def __init__(self, act: Any) -> None:
+        super().__init__()
+        self.on_iteration = act  # type: ignore[method-assign]
 
 
 def make(path: Path, observers: Any = (), algorithm: Any = None, **settings: Any) -> Trainer:
@@ -194,15 +204,52 @@ class TestSummaries:
 
     def test_every_interval_and_all_of_the_first(self, tmp_path: Path) -> None:
         train(tmp_path / "run", num_iterations=10, summary_interval=4)
-        assert self.steps(tmp_path / "run") == [0, 1, 2, 3, 4, 8]
+        assert self.steps(tmp_path / "run") == [0, 1, 2, 3, 4, 8, 9]
 
     def test_without_the_first_interval(self, tmp_path: Path) -> None:
         train(tmp_path / "run", num_iterations=10, summary_interval=4, summarize_first_interval=False)
-        assert self.steps(tmp_path / "run") == [0, 4, 8]
+        assert self.steps(tmp_path / "run") == [0, 4, 8, 9]
 
     def test_a_number_of_summaries(self, tmp_path: Path) -> None:
         train(tmp_path / "run", num_iterations=10, num_summaries=2, summarize_first_interval=False)
-        assert self.steps(tmp_path / "run") == [0, 5]
+        assert self.steps(tmp_path / "run") == [0, 5, 9]
+
+    def test_curves_end_where_the_run_does(self, tmp_path: Path) -> None:
+        trainer, _ = train(tmp_path / "run", num_iterations=0, num_env_steps=50, num_summaries=2, evaluate=True)
+        for name in ("Metrics/AverageReturn", "ActorCriticAlgorithm/loss", "Evaluation/AverageReturn"):
+            assert read_curve(trainer.directory, name).x[-1] == trainer.run.env_steps, name
+
+    def test_curves_of_a_stopped_run_end_where_it_was_stopped(self, tmp_path: Path) -> None:
+        def stop(progress: Any) -> None:
+            if progress.iterations == 7:
+                signal.raise_signal(signal.SIGINT)
+
+        trainer, _ = train(tmp_path / "run", [Acts(stop)], num_iterations=20, summary_interval=5)
+        assert trainer.run.iterations == 7
+        assert read_curve(trainer.directory, "Metrics/AverageReturn").x[-1] == trainer.run.env_steps
+
+    def test_a_run_notes_warnings_and_where_its_time_goes(self, tmp_path: Path) -> None:
+        def warn(progress: Any) -> None:
+            logging.getLogger("rein.test").warning("iteration %d\nis odd", progress.iterations)
+
+        trainer, _ = train(tmp_path / "run", [Acts(warn)], num_iterations=2)
+        lines = trainer.directory.log.read_text().splitlines()
+        assert lines[0].endswith("WARNING rein.test: iteration 1")
+        assert lines[1] == "  is odd"
+        assert len(lines) == 4
+        timing = json.loads(trainer.directory.timing.read_text())
+        assert timing["sections"]["learn"]["calls"] == 2
+        assert 0 < timing["sections"]["learn"]["seconds"] < timing["seconds"]
+
+    def test_the_traceback_of_a_failure_is_kept(self, tmp_path: Path) -> None:
+        def fail(progress: Any) -> None:
+            raise RuntimeError("of one's own")
+
+        with pytest.raises(RuntimeError, match="of one's own"):
+            train(tmp_path / "run", [Acts(fail)], num_iterations=2)
+        text = (tmp_path / "run" / "log.txt").read_text()
+        assert "ERROR training failed" in text
+        assert "RuntimeError: of one's own" in text
 
     def test_counting_minibatches(self, tmp_path: Path) -> None:
         algorithm = partial(PPOAlgorithm, loss_class=PPOLoss, optimizer=Adam(lr=1e-2))
