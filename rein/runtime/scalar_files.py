@@ -120,8 +120,9 @@ class ScalarFile:
                 _void_after(entry["resume_step"], pieces)
             else:
                 names.append(entry["name"])
-                for column, value in zip(rows, (entry["step"], float(entry["value"]), entry["time"]), strict=True):
-                    column.append(value)
+                rows[0].append(entry["step"])
+                rows[1].append(float(entry["value"]))
+                rows[2].append(entry["time"])
         self._store(names, rows, pieces)
 
     def _store(
