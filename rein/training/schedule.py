@@ -22,7 +22,8 @@ class Budget:
         self.num_iterations = config.num_iterations
         self.num_env_steps = config.num_env_steps
         # An asynchronous unroll of any length takes at most this many; then there are more iterations than expected.
-        self.steps_per_iteration = per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
+        per_iteration = (config.unroll_length or config.max_unroll_length) * num_envs
+        self.steps_per_iteration = math.ceil(per_iteration)
         if not num_envs and not self.num_iterations:
             raise ValueError("without an environment there are no environment steps to count: set num_iterations")
         if self.num_iterations and self.num_env_steps and not config.async_unroll:
