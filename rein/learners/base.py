@@ -1,7 +1,7 @@
 """What the five learners have in common: acting, gradients, steps and weights as four separate things.
 
-A learner trains an actor that somebody hands in. Gradients never change parameters, and a step never sees data, so that each
-may be done by another process:
+A learner trains an actor that somebody hands in: an algorithm of Rein is built around the networks of the actor, and computes
+all losses. Gradients never change parameters, and a step never sees data, so that each may be done by another process:
 
     gradients, info = learner.compute_gradients(batch)     # anywhere
     learner.apply_gradients(gradients)                     # where the parameters are
@@ -20,6 +20,7 @@ The target of all five is y = r + gamma^n (1 - done') V'(s'), without gradient.
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from rein.learners.batches import N_STEP, PER_WEIGHTS, Rows, View, read_rows
+from rein import nest
+from rein.algorithms.losses import OneStepTDLoss
+from rein.data_structures import StepType, TimeStep
+from rein.framework.updating.gradients import NonFiniteLossError
+from rein.learners.actor_networks import ActorCritics, ActorPolicy, action_spec_of, asked, is_discrete
+from rein.learners.batches import N_STEP, PER_WEIGHTS, read_rows
+from rein.networks import Network
 from rein.ops import soft_update
+from rein.specs import TensorSpec
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +68,14 @@ class Learner:
     """Base of the learners."""
 
     critic_names: tuple[str, ...] = ("q1",)
-    has_policy = True
+    policy_kind = "action"
+    """What the algorithm asks the policy for, see `ActorPolicy`; "" where there is none."""
+    info_type: Any
+    """Of what the algorithm keeps of an action that was taken."""
+    last_step = StepType.MID
+    """Type of the second step of a transition: a policy that learns at every step must not learn there."""
+    algorithm: Any
+    """Of Rein: it computes the losses."""
 
     def __init__(
         self,
@@ -80,7 +95,7 @@ class Learner:
         target_update_interval: float,
         policy_loss_addons: Any,
     ) -> None:
-        """Makes targets; optimizers are made by the subclass.
+        """Makes targets, and the algorithm; optimizers are made by the subclass.
 
         Args:
             device: where losses are computed.
@@ -113,6 +128,8 @@ class Learner:
         self.actor_targets = copy.deepcopy(self.actor)
         for parameter in self.actor_targets.parameters():
             parameter.requires_grad_(False)
+        self._policy = ActorPolicy(self.actor, self.actor_targets, self.policy_kind) if self.policy_kind else None
+        self._critics = ActorCritics(self.actor, self.actor_targets, self.critic_names)
         self.iter = 0
         """Updates that were made or received."""
         self._gamma, self.polyak, self.max_grad_norm = gamma, polyak, max_grad_norm
@@ -127,9 +144,25 @@ class Learner:
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         """By the name of the gradients that they take, such as "q_grads"."""
 
+    def _build(self, kind: Callable[..., Any], **settings: Any) -> Any:
+        """An algorithm around the networks of the actor.
+
+        Its losses discount by what the data says, in which powers of gamma are included.
+        """
+        spec = action_spec_of(self.actor.action_space)
+        loss = partial(OneStepTDLoss, gamma=1.0)
+        return kind(TensorSpec(()), spec, critic_loss_ctor=loss, **settings).to(self.device)
+
+    def _a_policy(self, **_: Any) -> Network:
+        assert self._policy is not None
+        return self._policy
+
+    def _some_critics(self, **_: Any) -> Network:
+        return self._critics
+
     @classmethod
     def _module_names(cls) -> tuple[str, ...]:
-        return (("policy_net",) if cls.has_policy else ()) + cls.critic_names
+        return (("policy_net",) if cls.policy_kind else ()) + cls.critic_names
 
     def _add_adam(self, group: str, parameters: Sequence[Parameter], lr: float) -> None:
         self.optimizers[group] = torch.optim.Adam(parameters, lr=lr)
@@ -223,25 +256,49 @@ class Learner:
 
     # Losses.
 
-    def _rows(self, batch: Mapping[str, Any], per_weights: Any) -> Rows:
-        return read_rows(batch, self.actor, per_weights, self.device)
+    def _learn(self, batch: Mapping[str, Any], n_step: float, per_weights: Any) -> tuple[Any, Any]:
+        """What the algorithm says about transitions, [2, B, ...], and the weights of their losses, [B, 1] or a number."""
+        rows = read_rows(batch, self.actor, per_weights, self.device)
+        discount = self._gamma**n_step * (1.0 - rows.next.done)
+        size, discrete = len(rows.reward), is_discrete(self.actor.action_space)
+        action = rows.action.long().reshape(-1) if discrete else rows.action
+        types = torch.tensor([[StepType.MID, self.last_step]], dtype=torch.int32, device=self.device)
+        step = TimeStep(
+            step_type=types.expand(size, 2),
+            reward=torch.cat([torch.zeros_like(rows.reward), rows.reward], 1),
+            discount=torch.cat([torch.ones_like(discount), discount], 1),
+            observation=nest.map_structure(_pair, asked(rows.now), asked(rows.next)),
+        )
+        info = self.algorithm.train_sequences(step, (), self.info_type(action=_pair(action, action)))
+        return info, rows.weights
 
-    def _targets(self, rows: Rows, n_step: float, next_value: Tensor) -> Tensor:
-        """Y [B, 1] from V'(s') [B, 1]."""
-        return (rows.reward + self._gamma**n_step * (1.0 - rows.next.done) * next_value).detach()
+    def _td_errors(
+        self, losses: Sequence[Any], info: Any, values: Tensor, target: Tensor
+    ) -> tuple[list[Tensor], Tensor]:
+        """Squared errors [B, 1] by the loss of each critic, and their errors [B, R].
 
-    def _q_scores(self, actor: Any, view: View, *actions: Tensor) -> list[Tensor]:
-        """Values of all critics."""
-        scores = actor.get_q_scores(*view, *actions)
-        return [scores[name] for name in self.critic_names]
+        Args:
+            losses: of the critics.
+            info: has reward, discount and step types.
+            values: [2, B, R].
+            target: [2, B].
+        """
+        squares = [loss(info, values[:, :, i], target).loss[0].unsqueeze(-1) for i, loss in enumerate(losses)]
+        return squares, values[0] - losses[0].compute_td_target(info, target)[0].unsqueeze(-1)
 
-    def _addon_terms(self, batch: Mapping[str, Any], dist: Any, loss: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    def _with_addons(self, batch: Mapping[str, Any], dist: Any, loss: Tensor) -> tuple[Tensor, dict[str, Any]]:
         """A loss with the terms of the add-ons, and what they report."""
         info: dict[str, Any] = {}
         for addon in self.policy_loss_addons:
             term, info = addon.compute_loss_term(batch, dist, info)
             loss = loss + term
         return loss, info
+
+    @property
+    def _last_distribution(self) -> Any:
+        """Of the policy, as the actor gave it when the algorithm asked."""
+        assert self._policy is not None
+        return self._policy.last_distribution
 
     # Gradients.
 
@@ -262,6 +319,8 @@ class Learner:
             parameters = [one for part in optimizer.param_groups for one in part["params"]]
             values: Sequence[Tensor | None] = [None] * len(parameters)
             if group in losses:
+                if not torch.isfinite(losses[group]):
+                    raise NonFiniteLossError(f"the loss of {group} of {type(self).__name__} is {losses[group].item()}")
                 values = torch.autograd.grad(losses[group], parameters, retain_graph=True, allow_unused=True)
             for parameter, value in zip(parameters, values, strict=True):
                 parameter.grad = value
@@ -369,6 +428,19 @@ class Learner:
         self.iter = state["iter"]
 
 
+_SHARED = (
+    "gamma",
+    "polyak",
+    "num_updates",
+    "update_every",
+    "test_every",
+    "max_grad_norm",
+    "start_steps",
+    "mini_batch_size",
+    "num_test_episodes",
+    "target_update_interval",
+    "policy_loss_addons",
+)
 _RATES = {"lr": "", "lr_q": "q_grads", "lr_pi": "pi_grads", "lr_alpha": "alpha_grads"}
 
 
@@ -377,9 +449,14 @@ def factory(kind: type[Learner], settings: Mapping[str, Any]) -> tuple[Callable[
     return LearnerFactory(kind, {name: value for name, value in settings.items() if name != "cls"}), kind.__name__
 
 
-def is_discrete(space: Any) -> bool:
-    """Whether actions of a space are counted."""
-    return hasattr(space, "n")
+def shared(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a constructor's `locals()` that all learners have."""
+    return {name: settings[name] for name in _SHARED}
+
+
+def _pair(now: Tensor, following: Tensor) -> Tensor:
+    """Two steps [B, ...] as [B, 2, ...]."""
+    return torch.stack([now, following], 1)
 
 
 def _sent(gradient: Tensor | None, to_cpu: bool) -> Any:

@@ -34,10 +34,6 @@ class View(NamedTuple):
     rhs: dict[str, Tensor]
     done: Tensor
 
-    def repeated(self, count: int) -> "View":
-        """Every row `count` times, one after the other; for actors without memory."""
-        return View(*(_each(lambda tensor: tensor.repeat_interleave(count, 0), part) for part in self))
-
 
 class Rows(NamedTuple):
     """A batch as losses see it."""
@@ -68,7 +64,7 @@ def read_rows(batch: Mapping[str, Any], actor: Any, per_weights: Any, device: to
         raise ValueError(f"the batch has no {', '.join(missing)}: it has {sorted(batch)}")
 
     def tensors(value: Any) -> Any:
-        return _each(lambda leaf: torch.as_tensor(leaf, device=device), value)
+        return each(lambda leaf: torch.as_tensor(leaf, device=device), value)
 
     weights = tensors(per_weights) if not isinstance(per_weights, int | float) else per_weights
     rows = Rows(
@@ -99,7 +95,7 @@ def _warmed_up(rows: Rows, actor: Any) -> Rows:
         def cut(tensor: Tensor) -> Tensor:
             return tensor.reshape(sequences, length, *tensor.shape[1:])[:, steps].flatten(0, 1)
 
-        return _each(cut, value)
+        return each(cut, value)
 
     first, last = slice(0, warm), slice(warm, length)
 
@@ -123,10 +119,10 @@ def after(actor: Any, view: View, action: Tensor) -> dict[str, Tensor]:
     return states
 
 
-def _each(function: Any, value: Any) -> Any:
+def each(function: Any, value: Any) -> Any:
     """`function` of every leaf of a nest of dicts and tuples."""
     if isinstance(value, Mapping):
-        return {key: _each(function, one) for key, one in value.items()}
+        return {key: each(function, one) for key, one in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(_each(function, one) for one in value)
+        return type(value)(each(function, one) for one in value)
     return function(value)

@@ -12,11 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rein.learners.base import NO_ADDONS, Learner, factory
+from rein.algorithms.off_policy.ddpg import DdpgAlgorithm
+from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
+from rein.learners.base import NO_ADDONS, Learner, factory, shared
 
 
 class DDPG(Learner):
     """Deep deterministic policy gradient."""
+
+    info_type = DdpgInfo
 
     def __init__(
         self,
@@ -37,41 +41,17 @@ class DDPG(Learner):
         target_update_interval: float = 1,
         policy_loss_addons: Any = NO_ADDONS,
     ) -> None:
-        """Makes the learner.
+        """Makes the learner; what all learners have is described at `rein.learners.base.Learner`.
 
-        Args:
-            device: where losses are computed.
-            envs: environments of the actor; not used.
-            actor: see `rein.learners.base`.
-            lr_q: learning rate of the critics.
-            lr_pi: learning rate of the policy.
-            gamma: discount factor.
-            polyak: how much of the targets stays at each of their updates.
-            num_updates: updates in a row, from one fragment of data.
-            update_every: environment steps from one fragment to the next.
-            test_every: updates between tests.
-            max_grad_norm: of each group of parameters.
-            start_steps: random environment steps before anything is learnt.
-            mini_batch_size: rows per update.
-            num_test_episodes: episodes of each test.
-            target_update_interval: updates between those of the targets.
-            policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+        Besides: `lr_q` and `lr_pi`, the learning rates of critic and policy.
         """
-        super().__init__(
-            device,
-            envs,
-            actor,
-            gamma=gamma,
-            polyak=polyak,
-            num_updates=num_updates,
-            update_every=update_every,
-            test_every=test_every,
-            max_grad_norm=max_grad_norm,
-            start_steps=start_steps,
-            mini_batch_size=mini_batch_size,
-            num_test_episodes=num_test_episodes,
-            target_update_interval=target_update_interval,
-            policy_loss_addons=policy_loss_addons,
+        super().__init__(device, envs, actor, **shared(locals()))
+        self.algorithm = self._build(
+            DdpgAlgorithm,
+            actor_network_ctor=self._a_policy,
+            critic_network_ctor=self._some_critics,
+            num_critic_replicas=1,
+            one_transition=True,
         )
         self._add_adam("q_grads", self._critic_parameters, lr_q)
         self._add_adam("pi_grads", list(self.actor.policy_net.parameters()), lr_pi)
@@ -106,13 +86,13 @@ class DDPG(Learner):
             n_step: steps that the rewards of the batch sum up.
             per_weights: [B, 1] importance weights, or a number.
         """
-        rows = self._rows(data, per_weights)
-        (q,) = self._q_scores(self.actor, rows.now, rows.action)
-        with torch.no_grad():
-            action = self.actor_targets.get_action(*rows.next, deterministic=True)[0]
-            (following,) = self._q_scores(self.actor_targets, rows.next, action)
-        errors = q - self._targets(rows, n_step, following)
-        loss = 0.5 * (rows.weights * errors.square()).mean()
+        return self._loss_q(*self._learn(data, n_step, per_weights))
+
+    def _loss_q(self, info: Any, weights: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        (squares,), errors = self._td_errors(
+            [self.algorithm._critic_loss], info, info.critic.q_values, info.critic.target_q_values
+        )
+        loss = 0.5 * (weights * squares).mean()
         return loss, torch.zeros_like(loss), loss, errors.abs()
 
     def compute_loss_pi(self, data: Mapping[str, Any], per_weights: Any = 1) -> Tensor:
@@ -122,18 +102,17 @@ class DDPG(Learner):
             data: see `rein.learners.batches`.
             per_weights: [B, 1] importance weights, or a number.
         """
-        return self._loss_pi(data, per_weights)[0]
+        return self._loss_pi(data, *self._learn(data, 1, per_weights))[0]
 
-    def _loss_pi(self, data: Mapping[str, Any], per_weights: Any) -> tuple[Tensor, dict[str, Any]]:
-        rows = self._rows(data, per_weights)
-        action, *_, dist = self.actor.get_action(*rows.now, deterministic=True)
-        q = self._q_scores(self.actor, rows.now, action)[0]
-        return self._addon_terms(data, dist, -(rows.weights * q).mean())
+    def _loss_pi(self, data: Mapping[str, Any], info: Any, weights: Any) -> tuple[Tensor, dict[str, Any]]:
+        loss = (weights * info.actor_loss[0].unsqueeze(-1)).mean()
+        return self._with_addons(data, self._last_distribution, loss)
 
     def _losses(
         self, batch: Mapping[str, Any], n_step: float, per_weights: Any
     ) -> tuple[dict[str, Tensor], dict[str, Any], Tensor]:
-        _, _, loss_q, errors = self.compute_loss_q(batch, n_step, per_weights)
-        loss_pi, info = self._loss_pi(batch, per_weights)
-        info = {**info, "loss_q1": loss_q.item(), "loss_pi": loss_pi.item()}
-        return {"q_grads": loss_q, "pi_grads": loss_pi}, info, errors
+        info, weights = self._learn(batch, n_step, per_weights)
+        _, _, loss_q, errors = self._loss_q(info, weights)
+        loss_pi, report = self._loss_pi(batch, info, weights)
+        report = {**report, "loss_q1": loss_q.item(), "loss_pi": loss_pi.item()}
+        return {"q_grads": loss_q, "pi_grads": loss_pi}, report, errors

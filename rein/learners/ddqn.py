@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical
 
-from rein.learners.base import NO_ADDONS, Learner, factory
-from rein.ops.action_values import select_action_value
+from rein.algorithms.off_policy.dqn import DqnAlgorithm
+from rein.algorithms.off_policy.sac_structures import SacInfo
+from rein.distributions import Categorical
+from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.batches import read_rows
 
 _LEAST_EPSILON = 0.05
 
@@ -21,7 +23,8 @@ _LEAST_EPSILON = 0.05
 class DDQN(Learner):
     """Double deep Q-learning."""
 
-    has_policy = False
+    policy_kind = ""
+    info_type = SacInfo
 
     def __init__(
         self,
@@ -43,44 +46,20 @@ class DDQN(Learner):
         target_update_interval: float = 1,
         policy_loss_addons: Any = NO_ADDONS,
     ) -> None:
-        """Makes the learner.
+        """Makes the learner; what all learners have is described at `rein.learners.base.Learner`.
 
-        Args:
-            device: where losses are computed.
-            envs: environments of the actor; not used.
-            actor: see `rein.learners.base`.
-            lr: learning rate.
-            gamma: discount factor.
-            polyak: how much of the targets stays at each of their updates.
-            num_updates: updates in a row, from one fragment of data.
-            update_every: environment steps from one fragment to the next.
-            test_every: updates between tests.
-            max_grad_norm: of each group of parameters.
-            start_steps: random environment steps before anything is learnt.
-            mini_batch_size: rows per update.
-            num_test_episodes: episodes of each test.
-            initial_epsilon: chance of a random action at the start.
-            epsilon_decay: factor of that chance at each update, down to 0.05.
-            target_update_interval: updates between those of the targets.
-            policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+        Besides: `lr`, the learning rate; `initial_epsilon`, the chance of a random action at the start; `epsilon_decay`, its
+        factor at each update, down to 0.05.
         """
-        super().__init__(
-            device,
-            envs,
-            actor,
-            gamma=gamma,
-            polyak=polyak,
-            num_updates=num_updates,
-            update_every=update_every,
-            test_every=test_every,
-            max_grad_norm=max_grad_norm,
-            start_steps=start_steps,
-            mini_batch_size=mini_batch_size,
-            num_test_episodes=num_test_episodes,
-            target_update_interval=target_update_interval,
-            policy_loss_addons=policy_loss_addons,
-        )
+        super().__init__(device, envs, actor, **shared(locals()))
         self.epsilon, self.epsilon_decay = float(initial_epsilon), epsilon_decay
+        self.algorithm = self._build(
+            DqnAlgorithm,
+            q_network_cls=self._some_critics,
+            num_critic_replicas=1,
+            target_net_target_action=False,
+            one_transition=True,
+        )
         self._add_adam("q_grads", self._critic_parameters, lr)
 
     @classmethod
@@ -110,11 +89,8 @@ class DDQN(Learner):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Any]]:
         """The best action [E, 1], or with chance epsilon, for each environment by itself, a random one."""
         scores = self.actor.get_q_scores(obs, rhs, done)
-        q = scores["q1"]
-        action = q.argmax(-1, keepdim=True)
-        if not deterministic:
-            is_random = torch.rand(action.shape, device=action.device) < self.epsilon
-            action = torch.where(is_random, torch.randint_like(action, q.shape[-1]), action)
+        choose = self.algorithm._epsilon_greedy_choice(0.0 if deterministic else self.epsilon)
+        action = choose(Categorical(logits=scores["q1"]))[0].unsqueeze(-1)
         return action, action, {**rhs, **scores["rhs"]}, {}
 
     def compute_loss(self, batch: Mapping[str, Any], n_step: float = 1, per_weights: Any = 1) -> tuple[Tensor, Tensor]:
@@ -129,15 +105,16 @@ class DDQN(Learner):
         return loss, errors
 
     def _loss(self, batch: Mapping[str, Any], n_step: float, per_weights: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
-        rows = self._rows(batch, per_weights)
-        (values,) = self._q_scores(self.actor, rows.now)
-        with torch.no_grad():
-            best = self._q_scores(self.actor, rows.next)[0].argmax(-1)
-            (following,) = self._q_scores(self.actor_targets, rows.next)
-            target = self._targets(rows, n_step, select_action_value(following.unsqueeze(1), best))
-        q = select_action_value(values.unsqueeze(1), rows.action.long().flatten())
-        loss, info = self._addon_terms(batch, Categorical(logits=values), (rows.weights * (q - target).square()).mean())
-        return loss, (q - target).abs(), info
+        info, weights = self._learn(batch, n_step, per_weights)
+        (squares,), errors = self._td_errors(
+            self.algorithm._critic_losses, info, info.critic.critics, info.critic.target_critic
+        )
+        loss, report = (weights * squares).mean(), dict[str, Any]()
+        if self.policy_loss_addons:
+            rows = read_rows(batch, self.actor, per_weights, self.device)
+            dist = Categorical(logits=self.actor.get_q_scores(*rows.now)["q1"])
+            loss, report = self._with_addons(batch, dist, loss)
+        return loss, errors.abs(), report
 
     def _losses(
         self, batch: Mapping[str, Any], n_step: float, per_weights: Any

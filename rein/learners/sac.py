@@ -19,14 +19,18 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from rein.learners.base import NO_ADDONS, Learner, factory, is_discrete
-from rein.learners.batches import View
+from rein.algorithms.off_policy.sac import SacAlgorithm
+from rein.algorithms.off_policy.sac_structures import SacInfo
+from rein.learners.actor_networks import is_discrete
+from rein.learners.base import NO_ADDONS, Learner, factory, shared
 
 
 class SAC(Learner):
     """Soft actor-critic, for continuous actions or one discrete action."""
 
     critic_names = ("q1", "q2")
+    policy_kind = "sample"
+    info_type = SacInfo
 
     def __init__(
         self,
@@ -49,50 +53,27 @@ class SAC(Learner):
         target_update_interval: float = 1,
         policy_loss_addons: Any = NO_ADDONS,
     ) -> None:
-        """Makes the learner.
+        """Makes the learner; what all learners have is described at `rein.learners.base.Learner`.
 
-        Args:
-            device: where losses are computed.
-            envs: environments of the actor; not used.
-            actor: see `rein.learners.base`.
-            lr_q: learning rate of the critics.
-            lr_pi: learning rate of the policy.
-            lr_alpha: learning rate of the temperature.
-            gamma: discount factor.
-            polyak: how much of the targets stays at each of their updates.
-            num_updates: updates in a row, from one fragment of data.
-            update_every: environment steps from one fragment to the next.
-            test_every: updates between tests.
-            max_grad_norm: of each group of parameters.
-            initial_alpha: temperature at the start.
-            start_steps: random environment steps before anything is learnt.
-            mini_batch_size: rows per update.
-            num_test_episodes: episodes of each test.
-            target_update_interval: updates between those of the targets.
-            policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+        Besides: `lr_q`, `lr_pi` and `lr_alpha`, the learning rates of critics, policy and temperature; `initial_alpha`, the
+        temperature at the start.
         """
-        super().__init__(
-            device,
-            envs,
-            actor,
-            gamma=gamma,
-            polyak=polyak,
-            num_updates=num_updates,
-            update_every=update_every,
-            test_every=test_every,
-            max_grad_norm=max_grad_norm,
-            start_steps=start_steps,
-            mini_batch_size=mini_batch_size,
-            num_test_episodes=num_test_episodes,
-            target_update_interval=target_update_interval,
-            policy_loss_addons=policy_loss_addons,
-        )
+        super().__init__(device, envs, actor, **shared(locals()))
         if initial_alpha <= 0:
             raise ValueError(f"initial_alpha is {initial_alpha}: a temperature is positive")
         space = actor.action_space
         self._discrete = is_discrete(space)
         self.target_entropy = 0.98 * math.log(space.n) if self._discrete else -float(math.prod(space.shape))
-        self.log_alpha = Parameter(torch.tensor(math.log(initial_alpha), device=self.device))
+        self.algorithm = self._build(
+            SacAlgorithm,
+            actor_network_cls=self._a_policy,
+            discrete_actor_network_cls=self._a_policy,
+            critic_network_cls=self._some_critics,
+            q_network_cls=self._some_critics,
+            initial_log_alpha=math.log(initial_alpha),
+            target_entropy=self.target_entropy,
+            one_transition=True,
+        )
         self._add_adam("q_grads", self._critic_parameters, lr_q)
         self._add_adam("pi_grads", list(self.actor.policy_net.parameters()), lr_pi)
         self._add_adam("alpha_grads", [self.log_alpha], lr_alpha)
@@ -125,19 +106,14 @@ class SAC(Learner):
         return self._discrete
 
     @property
-    def alpha(self) -> Tensor:
-        """The temperature, without gradient."""
-        return self.log_alpha.detach().exp()
+    def log_alpha(self) -> Parameter:
+        """Log of the temperature, [1]."""
+        return self.algorithm._log_alpha
 
-    def _policy_and_value(self, actor: Any, view: View) -> tuple[Tensor, Tensor, Any]:
-        """Log pi [B, 1], the value of the policy by the lower critics of `actor` [B, 1], and its distribution."""
-        action, _, logp, _, _, dist = self.actor.get_action(*view, deterministic=False)
-        if not self._discrete:
-            return logp.reshape(-1, 1), torch.minimum(*self._q_scores(actor, view, action)), dist
-        probs = dist.probs
-        log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
-        values = torch.minimum(*self._q_scores(actor, view))
-        return (probs * log_probs).sum(-1, keepdim=True), (probs * values).sum(-1, keepdim=True), dist
+    @property
+    def alpha(self) -> Tensor:
+        """The temperature, without gradient, [1]."""
+        return self.log_alpha.detach().exp()
 
     def compute_loss_q(
         self, batch: Mapping[str, Any], n_step: float = 1, per_weights: Any = 1
@@ -149,18 +125,13 @@ class SAC(Learner):
             n_step: steps that the rewards of the batch sum up.
             per_weights: [B, 1] importance weights, or a number.
         """
-        rows = self._rows(batch, per_weights)
-        with torch.no_grad():
-            logp, value, _ = self._policy_and_value(self.actor_targets, rows.next)
-        target = self._targets(rows, n_step, value - self.alpha * logp)
-        if self._discrete:
-            action = rows.action.long().reshape(-1, 1)
-            q1, q2 = (q.gather(-1, action) for q in self._q_scores(self.actor, rows.now))
-        else:
-            q1, q2 = self._q_scores(self.actor, rows.now, rows.action)
-        loss_q1, loss_q2 = ((rows.weights * (q - target).square()).mean() for q in (q1, q2))
-        errors = 0.5 * ((q1 - target).abs() + (q2 - target).abs())
-        return loss_q1, loss_q2, 0.5 * (loss_q1 + loss_q2), errors
+        return self._loss_q(*self._learn(batch, n_step, per_weights))
+
+    def _loss_q(self, info: Any, weights: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        with_entropy, target = self.algorithm._targets(info)
+        squares, errors = self._td_errors(self.algorithm._critic_losses, with_entropy, info.critic.critics, target)
+        loss_q1, loss_q2 = ((weights * one).mean() for one in squares)
+        return loss_q1, loss_q2, 0.5 * (loss_q1 + loss_q2), errors.abs().mean(-1, keepdim=True)
 
     def compute_loss_pi(self, batch: Mapping[str, Any], per_weights: Any = 1) -> tuple[Tensor, Tensor]:
         """The loss of the policy, and log pi [B, 1]; of a discrete action its mean.
@@ -169,14 +140,13 @@ class SAC(Learner):
             batch: see `rein.learners.batches`.
             per_weights: [B, 1] importance weights, or a number.
         """
-        loss, logp, _, _ = self._loss_pi(batch, per_weights)
+        loss, logp, _ = self._loss_pi(batch, *self._learn(batch, 1, per_weights))
         return loss, logp
 
-    def _loss_pi(self, batch: Mapping[str, Any], per_weights: Any) -> tuple[Tensor, Tensor, Any, dict[str, Any]]:
-        rows = self._rows(batch, per_weights)
-        logp, value, dist = self._policy_and_value(self.actor, rows.now)
-        loss, info = self._addon_terms(batch, dist, (rows.weights * (self.alpha * logp - value)).mean())
-        return loss, logp, rows.weights, info
+    def _loss_pi(self, batch: Mapping[str, Any], info: Any, weights: Any) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        loss = (weights * info.actor.loss[0].unsqueeze(-1)).mean()
+        loss, report = self._with_addons(batch, self._last_distribution, loss)
+        return loss, info.log_pi[0], report
 
     def compute_loss_alpha(self, log_probs: Tensor, per_weights: Any = 1) -> Tensor:
         """The loss of the temperature.
@@ -185,13 +155,14 @@ class SAC(Learner):
             log_probs: [B, 1], from `compute_loss_pi`.
             per_weights: [B, 1] importance weights, or a number.
         """
-        return -(per_weights * self.log_alpha * (log_probs + self.target_entropy).detach()).mean()
+        return (per_weights * self.algorithm._alpha_loss(log_probs).unsqueeze(-1)).mean()
 
     def _losses(
         self, batch: Mapping[str, Any], n_step: float, per_weights: Any
     ) -> tuple[dict[str, Tensor], dict[str, Any], Tensor]:
-        loss_q1, loss_q2, loss_q, errors = self.compute_loss_q(batch, n_step, per_weights)
-        loss_pi, logp, weights, info = self._loss_pi(batch, per_weights)
+        info, weights = self._learn(batch, n_step, per_weights)
+        loss_q1, loss_q2, loss_q, errors = self._loss_q(info, weights)
+        loss_pi, logp, report = self._loss_pi(batch, info, weights)
         loss_alpha = self.compute_loss_alpha(logp, weights)
         numbers = {
             "loss_q1": loss_q1.item(),
@@ -201,7 +172,7 @@ class SAC(Learner):
             "alpha": self.alpha.item(),
         }
         losses = {"q_grads": loss_q, "pi_grads": loss_pi, "alpha_grads": loss_alpha}
-        return losses, {**info, **numbers}, errors
+        return losses, {**report, **numbers}, errors
 
     def _travelling_state(self) -> dict[str, Tensor]:
         return {"log_alpha": self.log_alpha.detach().cpu().clone()}
@@ -209,4 +180,4 @@ class SAC(Learner):
     @torch.no_grad()
     def _take_travelling_state(self, state: Mapping[str, Any]) -> None:
         if "log_alpha" in state:
-            self.log_alpha.copy_(torch.as_tensor(state["log_alpha"]))
+            self.log_alpha.copy_(torch.as_tensor(state["log_alpha"]).reshape(1))

@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rein.learners.base import NO_ADDONS, Learner, factory
-from rein.learners.batches import View
-
-_TARGET_NOISE, _TARGET_NOISE_LIMIT = 0.2, 0.5
+from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
+from rein.algorithms.off_policy.td3 import Td3Algorithm
+from rein.learners.base import NO_ADDONS, Learner, factory, shared
 
 
 class TD3(Learner):
     """Twin delayed deep deterministic policy gradient."""
 
     critic_names = ("q1", "q2")
+    info_type = DdpgInfo
 
     def __init__(
         self,
@@ -44,45 +44,17 @@ class TD3(Learner):
         target_update_interval: float = 1,
         policy_loss_addons: Any = NO_ADDONS,
     ) -> None:
-        """Makes the learner.
+        """Makes the learner; what all learners have is described at `rein.learners.base.Learner`.
 
-        Args:
-            device: where losses are computed.
-            envs: environments of the actor; not used.
-            actor: see `rein.learners.base`.
-            lr_q: learning rate of the critics.
-            lr_pi: learning rate of the policy.
-            gamma: discount factor.
-            polyak: how much of the targets stays at each of their updates.
-            num_updates: updates in a row, from one fragment of data.
-            update_every: environment steps from one fragment to the next.
-            test_every: updates between tests.
-            max_grad_norm: of each group of parameters.
-            start_steps: random environment steps before anything is learnt.
-            mini_batch_size: rows per update.
-            num_test_episodes: episodes of each test.
-            target_update_interval: updates between those of the targets.
-            policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+        Besides: `lr_q` and `lr_pi`, the learning rates of critics and policy.
         """
-        super().__init__(
-            device,
-            envs,
-            actor,
-            gamma=gamma,
-            polyak=polyak,
-            num_updates=num_updates,
-            update_every=update_every,
-            test_every=test_every,
-            max_grad_norm=max_grad_norm,
-            start_steps=start_steps,
-            mini_batch_size=mini_batch_size,
-            num_test_episodes=num_test_episodes,
-            target_update_interval=target_update_interval,
-            policy_loss_addons=policy_loss_addons,
-        )
-        self._low, self._high = (
-            torch.tensor(bound, dtype=torch.float32, device=self.device)
-            for bound in (actor.action_space.low, actor.action_space.high)
+        super().__init__(device, envs, actor, **shared(locals()))
+        self.algorithm = self._build(
+            Td3Algorithm,
+            actor_network_ctor=self._a_policy,
+            critic_network_ctor=self._some_critics,
+            actor_update_period=2,
+            one_transition=True,
         )
         self._last_loss_pi = 0.0
         self._add_adam("q_grads", self._critic_parameters, lr_q)
@@ -118,19 +90,18 @@ class TD3(Learner):
             n_step: steps that the rewards of the batch sum up.
             per_weights: [B, 1] importance weights, or a number.
         """
-        rows = self._rows(data, per_weights)
-        q1, q2 = self._q_scores(self.actor, rows.now, rows.action)
-        with torch.no_grad():
-            following = torch.minimum(*self._q_scores(self.actor_targets, rows.next, self._target_action(rows.next)))
-        target = self._targets(rows, n_step, following)
-        loss_q1, loss_q2 = ((rows.weights * (q - target).square()).mean() for q in (q1, q2))
-        return loss_q1, loss_q2, 0.5 * (loss_q1 + loss_q2), (torch.minimum(q1, q2) - target).abs()
+        return self._loss_q(*self._learn_td3(data, n_step, per_weights, with_policy=False))
 
-    def _target_action(self, view: View) -> Tensor:
-        """mu'(s') with noise of its own for each element, within the bounds."""
-        action = self.actor_targets.get_action(*view, deterministic=True)[0]
-        noise = (torch.randn_like(action) * _TARGET_NOISE).clamp(-_TARGET_NOISE_LIMIT, _TARGET_NOISE_LIMIT)
-        return (action + 0.5 * (self._high - self._low) * noise).clamp(self._low, self._high)
+    def _learn_td3(self, batch: Mapping[str, Any], n_step: float, weights: Any, with_policy: bool) -> tuple[Any, Any]:
+        # The second of every two updates of the algorithm moves its policy.
+        self.algorithm._num_updates.set(int(with_policy))
+        return self._learn(batch, n_step, weights)
+
+    def _loss_q(self, info: Any, weights: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        losses = [self.algorithm._critic_loss] * 2
+        squares, errors = self._td_errors(losses, info, info.critic.q_values, info.critic.target_q_values)
+        loss_q1, loss_q2 = ((weights * one).mean() for one in squares)
+        return loss_q1, loss_q2, 0.5 * (loss_q1 + loss_q2), errors.min(-1, keepdim=True).values.abs()
 
     def compute_loss_pi(self, data: Mapping[str, Any], per_weights: Any = 1) -> Tensor:
         """The loss of the policy, by the first critic.
@@ -139,13 +110,11 @@ class TD3(Learner):
             data: see `rein.learners.batches`.
             per_weights: [B, 1] importance weights, or a number.
         """
-        return self._loss_pi(data, per_weights)[0]
+        return self._loss_pi(data, *self._learn_td3(data, 1, per_weights, with_policy=True))[0]
 
-    def _loss_pi(self, data: Mapping[str, Any], per_weights: Any) -> tuple[Tensor, dict[str, Any]]:
-        rows = self._rows(data, per_weights)
-        action, *_, dist = self.actor.get_action(*rows.now, deterministic=True)
-        q = self._q_scores(self.actor, rows.now, action)[0]
-        return self._addon_terms(data, dist, -(rows.weights * q).mean())
+    def _loss_pi(self, data: Mapping[str, Any], info: Any, weights: Any) -> tuple[Tensor, dict[str, Any]]:
+        loss = (weights * info.actor_loss[0].unsqueeze(-1)).mean()
+        return self._with_addons(data, self._last_distribution, loss)
 
     @property
     def _is_policy_due(self) -> bool:
@@ -154,17 +123,14 @@ class TD3(Learner):
     def _losses(
         self, batch: Mapping[str, Any], n_step: float, per_weights: Any
     ) -> tuple[dict[str, Tensor], dict[str, Any], Tensor]:
-        loss_q1, loss_q2, loss_q, errors = self.compute_loss_q(batch, n_step, per_weights)
-        losses = {"q_grads": loss_q}
-        info: dict[str, Any] = {}
+        info, weights = self._learn_td3(batch, n_step, per_weights, self._is_policy_due)
+        loss_q1, loss_q2, loss_q, errors = self._loss_q(info, weights)
+        losses, report = {"q_grads": loss_q}, dict[str, Any]()
         if self._is_policy_due:
-            losses["pi_grads"], info = self._loss_pi(batch, per_weights)
+            losses["pi_grads"], report = self._loss_pi(batch, info, weights)
             self._last_loss_pi = losses["pi_grads"].item()
-        return (
-            losses,
-            {**info, "loss_q1": loss_q1.item(), "loss_q2": loss_q2.item(), "loss_pi": self._last_loss_pi},
-            errors,
-        )
+        numbers = {"loss_q1": loss_q1.item(), "loss_q2": loss_q2.item(), "loss_pi": self._last_loss_pi}
+        return losses, {**report, **numbers}, errors
 
     def _after_update(self) -> None:
         """Moves the targets in the updates that move the policy, then counts."""

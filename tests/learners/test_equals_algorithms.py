@@ -4,6 +4,7 @@ What is random is made the same on both sides: samples of normal distributions l
 actions have no noise.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,6 @@ from rein.algorithms.off_policy.td3 import Td3Algorithm
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
 from rein.distributions.base import LocationScale
 from rein.learners import DDPG, DDQN, MPO, SAC, TD3, NetworkActor
-from rein.learners import td3 as td3_module
 from rein.learners.batches import ACT, DONE, DONE2, OBS, OBS2, REW, RHS, RHS2
 from rein.networks import ActorDistributionNetwork, ActorNetwork, CriticNetwork, QNetwork
 from rein.optimizers import Adam
@@ -30,6 +30,7 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 
 OBSERVATION, ACTION = TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=2)
 CHOICE = BoundedTensorSpec((), torch.int64, 0, 3)
+DISCRETE = ("DDQN", "discrete SAC", "discrete MPO")
 GAMMA, RATE, TAU, SIZE = 0.95, 1e-3, 0.01, 8
 
 
@@ -53,7 +54,6 @@ def same_noise(monkeypatch: Any) -> None:
         return self.loc + noise * self.scale
 
     monkeypatch.setattr(LocationScale, "normal_rsample", sample)
-    monkeypatch.setattr(td3_module, "_TARGET_NOISE", 0.0)
 
 
 def adam() -> Any:
@@ -85,6 +85,11 @@ def make_algorithm(kind: str) -> Any:
             OBSERVATION, ACTION, actor_network_cls=DISTRIBUTION, critic_network_cls=CRITIC, critic_loss_ctor=LOSS,
             alpha_optimizer=adam(), target_entropy=-2.0, one_transition=True, **optimizers, **common,
         )  # fmt: skip
+    if kind == "discrete SAC":
+        return SacAlgorithm(
+            OBSERVATION, CHOICE, discrete_actor_network_cls=DISTRIBUTION, q_network_cls=Q, critic_loss_ctor=LOSS,
+            alpha_optimizer=adam(), target_entropy=0.98 * math.log(4), one_transition=True, **optimizers, **common,
+        )  # fmt: skip
     spec = CHOICE if kind == "discrete MPO" else ACTION
     return MpoAlgorithm(
         OBSERVATION, spec, actor_network_ctor=DISTRIBUTION, critic_network_ctor=CRITIC, q_network_ctor=Q,
@@ -99,9 +104,9 @@ def one_of(stacked: Tensor, index: int, like: Tensor) -> Tensor:
 
 
 def make_learner(kind: str, algorithm: Any) -> Any:
-    discrete = kind in ("DDQN", "discrete MPO")
+    discrete = kind in DISCRETE
     spec = CHOICE if discrete else ACTION
-    count = 2 if kind in ("TD3", "SAC") else 1
+    count = 2 if kind in ("TD3", "SAC", "discrete SAC") else 1
     critics = [Q(OBSERVATION, CHOICE) if discrete else CRITIC((OBSERVATION, ACTION)) for _ in range(count)]
     policy = None
     if kind != "DDQN":
@@ -117,10 +122,14 @@ def make_learner(kind: str, algorithm: Any) -> Any:
     rates: Any = {"lr_q": RATE, "lr_pi": RATE}
     if kind == "DDQN":
         return DDQN("cpu", None, actor, lr=RATE, **settings)
-    if kind == "SAC":
+    if "SAC" in kind:
         return SAC("cpu", None, actor, lr_alpha=RATE, **rates, **settings)
-    if kind in ("DDPG", "TD3"):
-        return {"DDPG": DDPG, "TD3": TD3}[kind]("cpu", None, actor, **rates, **settings)
+    if kind == "DDPG":
+        return DDPG("cpu", None, actor, **rates, **settings)
+    if kind == "TD3":
+        learner = TD3("cpu", None, actor, **rates, **settings)
+        learner.algorithm._target_action_noise = 0.0
+        return learner
     return MPO("cpu", None, actor, mstep_iterations=1, sample_action_num=5, **rates, **settings)
 
 
@@ -146,17 +155,17 @@ def make_data(discrete: bool, info: Any, seed: int, ends: StepType) -> tuple[Exp
     return experience, batch
 
 
-@pytest.mark.parametrize("kind", ["DDQN", "DDPG", "TD3", "SAC", "MPO", "discrete MPO"])
+@pytest.mark.parametrize("kind", ["DDQN", "DDPG", "TD3", "SAC", "discrete SAC", "MPO", "discrete MPO"])
 def test_steps_equal_updates_of_the_algorithm(kind: str) -> None:
     algorithm = make_algorithm(kind)
     learner = make_learner(kind, algorithm)
-    info = {"DDQN": SacInfo, "SAC": SacInfo, "MPO": MpoInfo, "discrete MPO": MpoInfo}.get(kind, DdpgInfo)
+    info = DdpgInfo if kind in ("DDPG", "TD3") else MpoInfo if "MPO" in kind else SacInfo
     # MPO improves the policy at every step that is not the last of an episode.
     ends = StepType.LAST if "MPO" in kind else StepType.MID
     for optimizer in learner.optimizers.values():
         optimizer.param_groups[0]["eps"] = 1e-14
     for seed in range(3):
-        experience, batch = make_data(kind in ("DDQN", "discrete MPO"), info, seed, ends)
+        experience, batch = make_data(kind in DISCRETE, info, seed, ends)
         algorithm.apply_gradients(algorithm.compute_gradients(experience))
         grads, _ = learner.compute_gradients(batch)
         learner.apply_gradients(grads)
@@ -169,12 +178,12 @@ def test_steps_equal_updates_of_the_algorithm(kind: str) -> None:
             for parameter, other in zip(getattr(actor, name).parameters(), networks.parameters(), strict=True):
                 expected = one_of(other, index, parameter).detach()
                 torch.testing.assert_close(parameter.detach(), expected, rtol=0, atol=1e-6)
-    if learner.has_policy:
+    if learner.policy_kind:
         theirs = algorithm._actor_network.parameters()
         for parameter, other in zip(learner.actor.policy_net.parameters(), theirs, strict=True):
             torch.testing.assert_close(parameter, other, rtol=0, atol=1e-6)
-    if kind == "SAC":
-        torch.testing.assert_close(learner.log_alpha.detach(), algorithm._log_alpha[0].detach(), rtol=0, atol=1e-6)
+    if "SAC" in kind:
+        torch.testing.assert_close(learner.log_alpha.detach(), algorithm._log_alpha.detach(), rtol=0, atol=1e-6)
     if "MPO" in kind:
         torch.testing.assert_close(learner.multipliers, algorithm._multipliers.detach(), rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(learner.eta, algorithm._temperature, rtol=1e-5, atol=1e-6)

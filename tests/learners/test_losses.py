@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from rein.learners import DDPG, DDQN, MPO, SAC, TD3
-from rein.learners import td3 as td3_module
 
 WEIGHTS = torch.tensor([[1.0], [3.0]])
 DISCOUNT = 0.99**3
@@ -35,9 +34,9 @@ def test_ddpg(line_actor: Any, two_rows: Any) -> None:
     assert learner.compute_loss_pi(two_rows, WEIGHTS).item() == pytest.approx(-(2 - 3 * 2) / 2)
 
 
-def test_td3(line_actor: Any, two_rows: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(td3_module, "_TARGET_NOISE", 0.0)
+def test_td3(line_actor: Any, two_rows: Any) -> None:
     learner = TD3("cpu", None, line_actor())
+    learner.algorithm._target_action_noise = 0.0
     loss_q1, loss_q2, loss_q, errors = learner.compute_loss_q(two_rows, n_step=3, per_weights=WEIGHTS)
     # Targets: min(2 + 2, 3 + 1) = 4; Q1 = (1.6, 0), Q2 = (1.8, -1).
     target = 1 + 4 * DISCOUNT
@@ -51,12 +50,9 @@ def test_td3(line_actor: Any, two_rows: Any, monkeypatch: Any) -> None:
 def test_td3_target_actions_have_noise_of_their_own_within_limits_and_bounds(line_actor: Any) -> None:
     learner = TD3("cpu", None, line_actor())
     torch.manual_seed(0)
-    from rein.learners.batches import View
-
-    rows = View(torch.full((2000, 1), 3.0), {}, torch.zeros(2000, 1))
-    action = learner._target_action(rows)
-    assert action.max().item() == 2.0
     # mu(3) = 1.5; noise is cut off at half of half the range, which is 1.
+    action = learner.algorithm._smoothed(torch.full((2000, 1), 1.5))
+    assert action.max().item() == 2.0
     assert action.min().item() == pytest.approx(0.5)
     assert len(action.unique()) > 1000
 

@@ -106,7 +106,7 @@ class Critics(nn.Module):
 
 
 def action_gradient_loss(value: Tensor, action: Nest, clipping: float | None = None) -> Tensor:
-    """A loss [B] whose gradient with respect to the action is -dQ/da: Silver et al. (2014), theorem 1.
+    """The loss -Q(s, a), [B], with its gradient with respect to the action alone: Silver et al. (2014), theorem 1.
 
     No gradient is computed for the parameters that `value` depends on.
 
@@ -121,7 +121,8 @@ def action_gradient_loss(value: Tensor, action: Nest, clipping: float | None = N
         slope = slope.clamp(-clipping, clipping) if clipping else slope
         error = (leaf + slope).detach() - leaf
         loss = loss + 0.5 * error.square().flatten(1).sum(1)
-    return loss
+    # What was added up has the gradient; the number that is reported is the one that is meant.
+    return loss - (loss + value).detach()
 
 
 def replicas_td_loss(td_loss: Any, info: Any, values: Tensor, target_value: Tensor) -> Tensor:

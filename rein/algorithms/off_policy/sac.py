@@ -27,7 +27,6 @@ from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy.critics import (
     Critics,
-    action_gradient_loss,
     keep_target_statistics,
     pessimistic,
     require_infos,
@@ -127,6 +126,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         reproduce_locomotion: bool = False,
         name: str = "SacAlgorithm",
         one_transition: bool = False,
+        discrete_actor_network_cls: Callable[..., Network] | None = None,
     ) -> None:
         """Makes the algorithm.
 
@@ -171,6 +171,8 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             name: name in summaries.
             one_transition: use sequences of two steps as one transition: actor, critics and alpha have a loss at the
                 first step only, target critics are evaluated at the second only, and the mean is over sequences.
+            discrete_actor_network_cls: called as `cls(input_tensor_spec=, action_spec=)`; gives the distribution of a
+                discrete action, learnt beside the critics (Christodoulou 2019); None lets the critics pick it.
         """
         parts = split_action_spec(action_spec, name)
         check_rewards(name, reward_spec, parts)
@@ -187,7 +189,13 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             one_transition=one_transition,
         )
         actor, critic = make_networks(
-            name, observation_spec, parts, actor_network_cls, critic_network_cls, q_network_cls
+            name,
+            observation_spec,
+            parts,
+            actor_network_cls,
+            critic_network_cls,
+            q_network_cls,
+            discrete_actor_network_cls,
         )
         critics = None if critic is None else self._make_critics(critic, num_critic_replicas, reward_spec, parts)
         head = make_head(actor, parts, action_spec)
@@ -338,7 +346,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         neg_entropy = policy.log_pi.sum(-1)
         if value is None:
             return LossInfo(extra=SacActorInfo(neg_entropy=neg_entropy)), state
-        ascent = action_gradient_loss(value, self._head.continuous(policy.action), self._dqda_clipping)
+        ascent = self._head.ascent(value, policy.action, self._dqda_clipping)
         entropy_term = self._alpha()[-1] * policy.log_pi[:, -1]
         return LossInfo(loss=ascent + entropy_term, extra=SacActorInfo(ascent, neg_entropy)), state
 

@@ -7,6 +7,7 @@ which of their outputs is meant, and which value the actor climbs. The losses in
 |------------|----------------------------------------------------------|-----------------------------------------|
 | continuous | a ~ actor(s)                                             | Q(s, a)                                 |
 | discrete   | k ~ softmax(Q(s, .) / alpha)                             | Q(s, .), one output for each k          |
+| chosen     | k ~ actor(s), as in Christodoulou (2019)                 | Q(s, .), one output for each k          |
 | mixed      | a ~ actor(s), then k ~ softmax(Q(s, a, .) / alpha_0)     | Q(s, a, .), one output for each k       |
 """
 
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rein import nest
-from rein.algorithms.off_policy.critics import Critics
+from rein.algorithms.off_policy.critics import Critics, action_gradient_loss
 from rein.algorithms.off_policy.sac_structures import SacActionState, SacCriticState, SacState
 from rein.distributions import Categorical
 from rein.nest import Nest
@@ -74,8 +75,8 @@ class ActionHead(Protocol):
     ) -> tuple[Tensor | None, Nest]:
         """The value [B] that the actor climbs, computed from its action (None without actor), and the critics' state."""
 
-    def continuous(self, action: Nest) -> Nest:
-        """The part of an action that the actor picks."""
+    def ascent(self, value: Tensor, action: Nest, clipping: float | None) -> Tensor:
+        """The loss [B] by which the actor climbs `value`; no gradient reaches the critics."""
 
     def parts(self, per_action: Nest) -> tuple[Nest, ...]:
         """Splits something structured like the action into one part for each temperature."""
@@ -117,13 +118,49 @@ class ContinuousHead:
         _, value, state = values(self.critic_input(observation, policy.action), state)
         return value, state
 
-    def continuous(self, action: Nest) -> Nest:
-        """All of it."""
-        return action
+    def ascent(self, value: Tensor, action: Nest, clipping: float | None) -> Tensor:
+        """Through dQ/da."""
+        return action_gradient_loss(value, action, clipping)
 
     def parts(self, per_action: Nest) -> tuple[Nest, ...]:
         """All of it: the log-probabilities of a nest add up."""
         return (per_action,)
+
+
+class ChosenHead(ContinuousHead):
+    """One discrete action that an actor picks; means over all choices stand in the place of samples."""
+
+    def policy(
+        self, observation: Nest, state: SacActionState, choose: Choose, values: PolicyValues, alpha: Tensor
+    ) -> Policy:
+        """The action of the actor, and the mean of log pi: minus its entropy."""
+        policy = super().policy(observation, state, choose, values, alpha)
+        if not isinstance(policy.log_pi, Tensor):
+            return policy
+        return policy._replace(log_pi=_columns(-policy.distribution.entropy()))
+
+    def critic_input(self, observation: Nest, action: Nest) -> Nest:
+        """The observation."""
+        return observation
+
+    def of_taken(self, q: Tensor, action: Nest) -> Tensor:
+        """The output of the action that was taken."""
+        return select_action_value(q, action)
+
+    def expected(self, q: Tensor, distribution: Nest) -> Tensor:
+        """The exact mean over the actions."""
+        return expected_action_value(q, distribution.probs)
+
+    def climbed(
+        self, observation: Nest, policy: Policy, state: Nest, values: PolicyValues
+    ) -> tuple[Tensor | None, Nest]:
+        """The mean of Q(s, .) under the policy."""
+        _, value, state = values(observation, state)
+        return expected_action_value(value.detach(), policy.distribution.probs), state
+
+    def ascent(self, value: Tensor, action: Nest, clipping: float | None) -> Tensor:
+        """Through the probabilities: no action is differentiated."""
+        return -value
 
 
 class DiscreteHead:
@@ -159,9 +196,9 @@ class DiscreteHead:
         """Nothing: no actor."""
         return None, ()
 
-    def continuous(self, action: Nest) -> Nest:
-        """Nothing."""
-        return ()
+    def ascent(self, value: Tensor, action: Nest, clipping: float | None) -> Tensor:
+        """Nothing: no actor."""
+        return torch.zeros_like(value)
 
     def parts(self, per_action: Nest) -> tuple[Nest, ...]:
         """All of it."""
@@ -222,9 +259,9 @@ class MixedHead:
         """The mean of Q(s, a, .) under the discrete policy, which is held fixed."""
         return expected_action_value(policy.value, policy.distribution[0].probs), ()
 
-    def continuous(self, action: Nest) -> Nest:
-        """The second part."""
-        return action[1]
+    def ascent(self, value: Tensor, action: Nest, clipping: float | None) -> Tensor:
+        """Through dQ/da of the continuous part."""
+        return action_gradient_loss(value, action[1], clipping)
 
     def parts(self, per_action: Nest) -> tuple[Nest, ...]:
         """The discrete and the continuous part, each with its own temperature."""
@@ -235,6 +272,8 @@ def make_head(actor: Network | None, parts: "ActionParts", action_spec: Nest) ->
     """The head for the kind of action that `parts` shows."""
     if actor is None:
         return DiscreteHead()
+    if parts.continuous == ():
+        return ChosenHead(actor)
     return ContinuousHead(actor) if parts.discrete == () else MixedHead(actor, action_spec)
 
 
@@ -245,11 +284,14 @@ def make_networks(
     actor_network_cls: Callable[..., Network],
     critic_network_cls: Callable[..., Network] | None,
     q_network_cls: Callable[..., Network] | None,
+    discrete_actor_network_cls: Callable[..., Network] | None = None,
 ) -> tuple[Network | None, Network | None]:
-    """The actor (None for a discrete action) and a critic (None for acting only)."""
+    """The actor (None for a discrete action that the critics pick) and a critic (None for acting only)."""
     actor = critic = None
     if parts.continuous != ():
         actor = actor_network_cls(input_tensor_spec=observation_spec, action_spec=parts.continuous)
+    elif discrete_actor_network_cls is not None:
+        actor = discrete_actor_network_cls(input_tensor_spec=observation_spec, action_spec=parts.discrete)
     if parts.discrete != ():
         if q_network_cls is None:
             raise ValueError(

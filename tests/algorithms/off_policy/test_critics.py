@@ -81,6 +81,7 @@ def test_the_gradient_of_the_action_loss_is_minus_dq_da(clipping: float | None, 
     slope = torch.tensor(3.0, requires_grad=True)
     action = {"a": (weight * torch.ones(2, 1))}
     loss = action_gradient_loss((slope * action["a"]).squeeze(1), action, clipping)
+    assert loss.tolist() == [-3.0, -3.0]
     loss.sum().backward()
     assert weight.grad is not None
     assert weight.grad.item() == pytest.approx(2 * expected)
