@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from rein import nest
-from rein.config import configurable
+from rein.config import configurable, get_config_value, is_given
 from rein.envs.batch import BatchEnvironment
 from rein.envs.environment import Environment
 from rein.envs.envpool import EnvPoolEnvironment
@@ -19,10 +19,11 @@ from rein.envs.faults import FaultPolicy
 from rein.envs.process import ProcessEnvironment, worker_rows
 from rein.envs.single import EnvFactory, EnvSource, fitted_factory
 from rein.envs.thread import ThreadEnvironment
+from rein.envs.suites import suite_of
 from rein.envs.vector import VectorEnvironment, native_vector_env
 from rein.runtime.cores import usable_cores
 
-__all__ = ["BACKENDS", "create_environment"]
+__all__ = ["BACKENDS", "create_environment", "is_atari_chosen"]
 
 logger = logging.getLogger("rein.envs")
 
@@ -128,6 +129,17 @@ def create_environment(
     env = recipe()
     env.recipe = recipe
     return env
+
+
+def is_atari_chosen() -> bool:
+    """Whether the configuration in force gives an Atari game by its id; confs ask this to choose what is usual there."""
+    if not is_given("create_environment.env_name") or is_given("create_environment.env_load_fn"):
+        return False
+    name = get_config_value("create_environment.env_name")
+    try:
+        return isinstance(name, str) and suite_of(name).name == "atari"
+    except ValueError:
+        return False  # whoever makes it says that nobody knows it
 
 
 def _create(

@@ -60,9 +60,10 @@ _EMBEDDING_SIZE = 64
 class SpecEncoder(Chain):
     """The layers chosen for one array, and the choice in words."""
 
-    def __init__(self, layers: Sequence[nn.Module], choice: str) -> None:
+    def __init__(self, layers: Sequence[nn.Module], choice: str, has_convolutions: bool = False) -> None:
         super().__init__(layers)
         self.choice = choice
+        self.has_convolutions = has_convolutions
 
 
 def fitting_inputs(
@@ -107,10 +108,58 @@ def encoder_for(spec: TensorSpec) -> SpecEncoder | None:
     return _whole_numbers(spec)
 
 
+class ImageEncoders(Network):
+    """Makes a vector of features of each image in an observation, and leaves the rest as it is."""
+
+    leading_dims_agnostic = True
+
+    def __init__(self, input_tensor_spec: Nest, name: str = "ImageEncoders") -> None:
+        """Chooses an encoder for each image, see `encoder_for`.
+
+        Args:
+            input_tensor_spec: nest of specs of the observation.
+            name: of this network.
+        """
+        super().__init__(input_tensor_spec, name=name)
+        chosen = [encoder_for(spec) for spec in nest.flatten(input_tensor_spec)]
+        self.encoders = nn.ModuleList(
+            one if one is not None and one.has_convolutions else nn.Identity() for one in chosen
+        )
+
+    def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
+        """Maps a nest of [..., *shape] to a nest of the same structure, with [..., 256] where an image was."""
+        parts = zip(self.encoders, nest.flatten(inputs), strict=True)
+        return nest.pack_sequence_as(self._input_tensor_spec, [encode(part) for encode, part in parts]), state
+
+
+def shared_image_encoders(observation_spec: Nest, networks: Sequence[Network]) -> ImageEncoders | None:
+    """Encoders that networks of one observation can share.
+
+    Args:
+        observation_spec: what the networks observe.
+        networks: built for that observation.
+
+    Returns:
+        Fresh encoders, for networks that are then built for their `output_spec`; None if there are no images, or if one of
+        the networks was told what to do with them.
+    """
+    counts = {sum(_is_image_encoder(part) for part in network.modules()) for network in networks}
+    encoders = ImageEncoders(observation_spec)
+    images = sum(_is_image_encoder(part) for part in encoders.encoders)
+    return encoders if images and counts == {images} else None
+
+
+def _is_image_encoder(module: nn.Module) -> bool:
+    return isinstance(module, SpecEncoder) and module.has_convolutions
+
+
 def encoding_choices(network: Network) -> dict[str, str]:
     """What was chosen for the inputs of a network that says nothing about them, in words, by their paths."""
-    chosen = [part.choice for part in network.modules() if isinstance(part, SpecEncoder)]
     paths = nest.flatten_with_paths(network.input_tensor_spec)
+    if isinstance(network, ImageEncoders):
+        pairs = zip(paths, network.encoders, strict=True)
+        return {path: part.choice for (path, _), part in pairs if isinstance(part, SpecEncoder)}
+    chosen = [part.choice for part in network.modules() if isinstance(part, SpecEncoder)]
     needing = [path for path, spec in paths if not (spec.is_continuous and spec.ndim == 1)]
     return dict(zip(needing, chosen, strict=True)) if len(needing) == len(chosen) else {}
 
@@ -200,7 +249,7 @@ def _image(spec: TensorSpec) -> SpecEncoder | None:
         return SpecEncoder([*layers, Flatten(3)], text)
     convolutions, size = _convolutions(channels, height, width)
     kind = "Nature" if side >= _NATURE_SIDE else "IMPALA"
-    return SpecEncoder([*layers, *convolutions, FC(size, _FEATURES, torch.relu_)], f"{text}, {kind} CNN")
+    return SpecEncoder([*layers, *convolutions, FC(size, _FEATURES, torch.relu_)], f"{text}, {kind} CNN", True)
 
 
 def _channels_first(shape: tuple[int, ...]) -> tuple[list[nn.Module], tuple[int, int, int], tuple[int, ...]]:

@@ -20,7 +20,7 @@ from rein.config import (
     parse_config,
     save_config,
 )
-from rein.envs.suites import suite_of
+from rein.envs.create import is_atari_chosen
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
@@ -63,7 +63,7 @@ def fit_environment() -> None:
         action_masks=bool(getattr(algorithm, "takes_action_masks", False)) and not has_parts,
         raise_if_used=False,
     )
-    if _is_atari() and get_config_value("TrainerConfig.data_transformer_ctor") is None:
+    if is_atari_chosen() and get_config_value("TrainerConfig.data_transformer_ctor") is None:
         kept = min(get_config_value("TrainerConfig.replay_buffer_length"), _MOST_ATARI_STEPS)
         config(
             "TrainerConfig",
@@ -71,16 +71,6 @@ def fit_environment() -> None:
             replay_buffer_length=kept,
             raise_if_used=False,
         )
-
-
-def _is_atari() -> bool:
-    name = get_config_value("create_environment.env_name")
-    if not isinstance(name, str) or get_config_value("create_environment.env_load_fn") is not None:
-        return False
-    try:
-        return suite_of(name).name == "atari"
-    except ValueError:
-        return False  # whoever makes it says that nobody knows it
 
 
 def _rl_algorithm(ctor: Any) -> Any:

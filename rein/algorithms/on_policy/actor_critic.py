@@ -1,6 +1,7 @@
 """Advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), synchronous.
 
-The actor and the critic are two networks; `ActorCriticLoss` holds the equations. It learns from each rollout once.
+The actor and the critic are two networks; `ActorCriticLoss` holds the equations. It learns from each rollout once. Images are
+encoded once for both, as in the paper, unless one of the networks is told what to do with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from rein.framework.on_policy_algorithm import OnPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, HostPolicy, Network, ValueNetwork
+from rein.networks.spec_encoders import ImageEncoders, shared_image_encoders
 from rein.specs import TensorSpec
 
 
@@ -86,8 +88,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             debug_summaries: write more summaries.
             name: name in summaries.
         """
-        actor = actor_network_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
-        value = None if value_network_ctor is None else value_network_ctor(input_tensor_spec=observation_spec)
+        encoder, actor, value = _networks(observation_spec, action_spec, actor_network_ctor, value_network_ctor)
         if value is not None and reward_spec.numel > 1:
             value = value.make_parallel(reward_spec.numel)
         super().__init__(
@@ -105,6 +106,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
+        self._encoder = encoder
         self._actor_network = actor
         self._value_network = value
         self._epsilon_greedy = default_epsilon_greedy(epsilon_greedy, config)
@@ -118,7 +120,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
 
     def predict_step(self, inputs: TimeStep, state: ActorCriticState) -> AlgStep:
         """The mode of the policy, or with chance `epsilon_greedy` a sample."""
-        distribution, actor_state = self._actor_network(inputs.observation, state.actor)
+        distribution, actor_state = self._actor_network(self._encode(inputs.observation), state.actor)
         action = epsilon_greedy_sample(distribution, self._epsilon_greedy)
         return AlgStep(
             output=action,
@@ -134,7 +136,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
 
     def quick_actor(self) -> QuickActor | None:
         """The policy on the host, if it is small."""
-        if type(self).rollout_step is not ActorCriticAlgorithm.rollout_step:
+        if self._encoder is not None or type(self).rollout_step is not ActorCriticAlgorithm.rollout_step:
             return None
         return HostPolicy.of(self._actor_network)
 
@@ -162,9 +164,14 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
         """The policy, the value ([B] or [B, D]) and the new recurrent state."""
         if self._value_network is None:
             raise ValueError(f"{self.name} was built without value_network_ctor: it can only predict")
+        observation = self._encode(observation)
         distribution, actor_state = self._actor_network(observation, state.actor)
         value, value_state = self._value_network(observation, state.value)
         return distribution, value, ActorCriticState(actor=actor_state, value=value_state)
+
+    def _encode(self, observation: Nest) -> Nest:
+        """The observation [..., *shape] as both networks see it."""
+        return observation if self._encoder is None else self._encoder(observation)[0]
 
     def _expanded_reward_weights(self, inputs: TimeStep) -> Nest:
         if self._reward_weights is None:
@@ -180,3 +187,20 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
 
     def _state_prefixes_to_ignore(self) -> list[str]:
         return ["_value_network", "_loss", "_optimizers"] if self._is_eval else []
+
+
+def _networks(
+    observation_spec: Nest,
+    action_spec: Nest,
+    actor_ctor: Callable[..., Network],
+    value_ctor: Callable[..., Network] | None,
+) -> tuple[ImageEncoders | None, Network, Network | None]:
+    """The encoder that actor and critic share, if there is one, and the two."""
+
+    def make(spec: Nest) -> tuple[Network, Network | None]:
+        actor = actor_ctor(input_tensor_spec=spec, action_spec=action_spec)
+        return actor, None if value_ctor is None else value_ctor(input_tensor_spec=spec)
+
+    actor, value = make(observation_spec)
+    encoder = shared_image_encoders(observation_spec, [one for one in (actor, value) if one is not None])
+    return (encoder, actor, value) if encoder is None else (encoder, *make(encoder.output_spec))

@@ -56,9 +56,9 @@ class PPOAlgorithm(ActorCriticAlgorithm):
     def train_recurrent_sequences(self, inputs: TimeStep, state: ActorCriticState, rollout_info: PPOInfo) -> PPOInfo:
         """What `train_step` does on each step of sequences [B, T, ...], the networks unrolled in one call."""
         assert self._value_network is not None
-        is_first = inputs.is_first()
-        distribution, _ = self._actor_network.unroll(inputs.observation, state.actor, is_first)
-        value, _ = self._value_network.unroll(inputs.observation, state.value, is_first)
+        is_first, observation = inputs.is_first(), self._encode(inputs.observation)
+        distribution, _ = self._actor_network.unroll(observation, state.actor, is_first)
+        value, _ = self._value_network.unroll(observation, state.value, is_first)
         info = rollout_info._replace(action_distribution=distribution, value=value)
         return map_params(lambda tensor: tensor.transpose(0, 1), info)
 

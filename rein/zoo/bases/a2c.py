@@ -5,6 +5,7 @@ import torch
 from rein.algorithms.losses import ActorCriticLoss
 from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.config import config, define_config, import_config
+from rein.envs.create import is_atari_chosen
 from rein.optimizers import RMSprop
 from rein.runtime import LinearScheduler
 
@@ -36,3 +37,6 @@ config(
 )
 config("ActorCriticLoss", gamma=0.99, td_loss_weight=0.5)
 config("TrainerConfig", algorithm_ctor=ActorCriticAlgorithm, unroll_length=5, summary_interval=100)
+
+if is_atari_chosen():
+    config("ActorCriticLoss", entropy_regularization=0.01)
