@@ -13,6 +13,7 @@ from rein.agents.part_networks import with_combined_inputs
 from rein.agents.part_text import read_parts
 from rein.agents.registry import PartError
 from rein.config import configurable, get_config_value
+from rein.transforms import DataTransformer
 
 
 @configurable(whitelist=["parts"])
@@ -30,6 +31,8 @@ def compose_agent(algorithm_ctor: Callable[..., Any], parts: Sequence[str] = ())
     rl = _rl_algorithm_of(algorithm_ctor) if is_agent else algorithm_ctor
     arguments: dict[str, Any] = {}
     for call in calls:
+        if call.part.slot == "replay":
+            continue  # see `part_transformers`
         made = call.make(rl)
         rl = made.pop("rl_algorithm_cls", rl)
         twice = sorted(set(made) & set(arguments))
@@ -41,6 +44,16 @@ def compose_agent(algorithm_ctor: Callable[..., Any], parts: Sequence[str] = ())
     if "goal_generator" in arguments:
         rl = with_combined_inputs(rl)
     return partial(algorithm_ctor if is_agent else Agent, rl_algorithm_cls=rl, **arguments)
+
+
+def part_transformers(algorithm_ctor: Callable[..., Any]) -> list[Callable[..., DataTransformer]]:
+    """Constructors of the data transformers of those parts of `compose_agent` that change what is replayed.
+
+    Args:
+        algorithm_ctor: see `compose_agent`.
+    """
+    calls = [call for call in read_parts(get_config_value("compose_agent.parts")) if call.part.slot == "replay"]
+    return [call.make(algorithm_ctor)["data_transformer_ctor"] for call in calls]
 
 
 def _is_agent(ctor: Callable[..., Any]) -> bool:

@@ -1,8 +1,8 @@
 """Parts of agents by name, so that an agent can be composed without code: `--with rnd --with entropy_target=0.5`.
 
 A part is a function that returns arguments of `Agent`. Its parameters are what a user can set, the first one by
-`NAME=VALUE`. Those of Rein are in `built_in_parts`, `representation_parts` and `uncertainty_parts`; installed packages
-bring more by entry points, see `rein.config.installed`. Nothing is imported before its name is asked for.
+`NAME=VALUE`. Those of Rein are in `built_in_parts` and the files `*_parts` beside it; installed packages bring more by entry
+points, see `rein.config.installed`. Nothing is imported before its name is asked for.
 """
 
 import inspect
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from rein.config.installed import GROUP, InstalledComponent, installed_components
 from rein.config.names import did_you_mean
 
-SLOTS = ("representation", "goals", "intrinsic_reward", "entropy_target", "reward_weights")
-"""What parts do in an agent, in the order in which they see a step."""
+SLOTS = ("representation", "goals", "intrinsic_reward", "entropy_target", "reward_weights", "replay")
+"""What parts do in an agent, in the order in which they see a step; those of replay work beside it."""
 
 ALGORITHM = "rl_algorithm_cls"
 """A part with a parameter of this name gets the constructor of the RL algorithm there; users cannot set it."""
@@ -26,6 +26,7 @@ _BUILT_IN = {
     "ensemble_uncertainty": ("intrinsic_reward", "Rewards observations about which an ensemble of networks disagrees."),
     "entropy_target": ("entropy_target", "Keeps the entropy of the policy near a target, in stages."),
     "goal_generator": ("goals", "One of several goals, drawn for each episode, that the policy observes."),
+    "hindsight": ("replay", "Replays what was reached as if it had been the goal (hindsight experience replay)."),
     "icm": ("intrinsic_reward", "Rewards consequences of actions that cannot be predicted yet (ICM)."),
     "lagrangian": ("reward_weights", "Weighs several rewards until each reaches its threshold."),
     "lagrangian_pred": ("reward_weights", "The same, by the rewards of evaluations."),
@@ -39,6 +40,7 @@ _BUILT_IN = {
 _HOME = "rein.agents.built_in_parts"
 _OTHER_HOMES = {
     **dict.fromkeys(("discrete_vae", "monet", "vae", "vq_vae"), "rein.agents.representation_parts"),
+    "hindsight": "rein.agents.replay_parts",
     "ensemble_uncertainty": "rein.agents.uncertainty_parts",
 }
 

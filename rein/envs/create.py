@@ -18,8 +18,8 @@ from rein.envs.envpool import EnvPoolEnvironment
 from rein.envs.faults import FaultPolicy
 from rein.envs.process import ProcessEnvironment, worker_rows
 from rein.envs.single import EnvFactory, EnvSource, fitted_factory
-from rein.envs.thread import ThreadEnvironment
 from rein.envs.suites import suite_of
+from rein.envs.thread import ThreadEnvironment
 from rein.envs.vector import VectorEnvironment, native_vector_env
 from rein.runtime.cores import usable_cores
 

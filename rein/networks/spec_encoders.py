@@ -131,6 +131,15 @@ class ImageEncoders(Network):
         parts = zip(self.encoders, nest.flatten(inputs), strict=True)
         return nest.pack_sequence_as(self._input_tensor_spec, [encode(part) for encode, part in parts]), state
 
+    @property
+    def output_spec(self) -> Nest:
+        """Specs of the output; those of what is left as it is keep their bounds."""
+        found = zip(
+            self.encoders, nest.flatten(self._input_tensor_spec), nest.flatten(super().output_spec), strict=True
+        )
+        chosen = [before if isinstance(one, nn.Identity) else after for one, before, after in found]
+        return nest.pack_sequence_as(self._input_tensor_spec, chosen)
+
 
 def shared_image_encoders(observation_spec: Nest, networks: Sequence[Network]) -> ImageEncoders | None:
     """Encoders that networks of one observation can share.

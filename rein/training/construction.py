@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
-from rein.agents.assembly import compose_agent
+from rein.agents.assembly import compose_agent, part_transformers
 from rein.envs import Environment
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.framework.module_state import without_preloading
@@ -50,7 +50,9 @@ def build_algorithm(
         if env is None:
             raise ValueError("there is neither an environment nor a data set: set create_environment.env_name")
         specs = WorldSpecs.of(env)
-    transformer = create_data_transformer(config.data_transformer_ctor, specs.observation)
+    # Those of parts read the replay buffer, so they come first.
+    transformers = [*part_transformers(config.algorithm_ctor), *_several(config.data_transformer_ctor)]
+    transformer = create_data_transformer(transformers, specs.observation)
     transformer.set_reward_spec(specs.reward)
     with nullcontext() if for_training else without_preloading():
         algorithm: RLAlgorithm = compose_agent(config.algorithm_ctor)(
@@ -66,6 +68,10 @@ def build_algorithm(
     if for_training and env is not None and config.offline_buffer_dir is not None:
         algorithm.load_offline_replay_buffer(env.observation_spec)
     return algorithm
+
+
+def _several(ctor: Any) -> list[Any]:
+    return [] if ctor is None else [ctor] if callable(ctor) or isinstance(ctor, str) else list(ctor)
 
 
 def algorithm_state(components: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from rein.agents import Agent
+from rein.agents.part_text import read_parts
 from rein.config import (
     config,
     get_config_value,
     install_name_resolver,
+    is_given,
     load_saved_config,
     parse_config,
     save_config,
@@ -56,11 +58,16 @@ def fit_environment() -> None:
     algorithm: Any = _rl_algorithm(get_config_value("TrainerConfig.algorithm_ctor"))
     if algorithm is None or get_config_value("create_environment.action_form") != "any":
         return
-    has_parts = bool(get_config_value("compose_agent.parts"))
+    slots = {call.part.slot for call in read_parts(get_config_value("compose_agent.parts"))}
+    is_curious = any("intrinsic_reward" in slot for slot in slots)
+    replays_single_steps = get_config_value("TrainerConfig.mini_batch_length") == 1  # as PPO
+    if is_curious and replays_single_steps and not is_given("TrainerConfig.use_rollout_state"):
+        # Some learn from pairs of steps: the state then holds the step before.
+        config("TrainerConfig", use_rollout_state=True, raise_if_used=False)
     config(
         "create_environment",
         action_form=getattr(algorithm, "action_form", "several"),
-        action_masks=bool(getattr(algorithm, "takes_action_masks", False)) and not has_parts,
+        action_masks=bool(getattr(algorithm, "takes_action_masks", False)) and slots <= {"replay"},
         raise_if_used=False,
     )
     if is_atari_chosen() and get_config_value("TrainerConfig.data_transformer_ctor") is None:

@@ -10,6 +10,7 @@ from torch import nn
 
 from rein import nest
 from rein.config import configurable
+from rein.config.overrides import reference
 from rein.data_structures import Experience, TimeStep
 from rein.nest import Nest
 from rein.runtime import resolve_device
@@ -29,7 +30,7 @@ class SequentialDataTransformer(DataTransformer):
     """
 
     def __init__(
-        self, data_transformer_ctors: Sequence[Callable[..., DataTransformer]], observation_spec: Nest
+        self, data_transformer_ctors: Sequence[Callable[..., DataTransformer] | str], observation_spec: Nest
     ) -> None:
         """Constructs the transformers, each with the observation spec that the one before it leaves.
 
@@ -92,7 +93,7 @@ class SequentialDataTransformer(DataTransformer):
 
 
 def create_data_transformer(
-    data_transformer_ctor: Callable[..., DataTransformer] | Sequence[Callable[..., DataTransformer]] | None,
+    data_transformer_ctor: Callable[..., DataTransformer] | str | Sequence[Callable[..., DataTransformer] | str] | None,
     observation_spec: Nest,
     device: torch.device | str | None = None,
     reward_spec: TensorSpec | None = None,
@@ -100,15 +101,16 @@ def create_data_transformer(
     """Makes one transformer of one or several constructors.
 
     Args:
-        data_transformer_ctor: called as ``ctor(observation_spec)``; of several, each gets the spec that the one before it
-            leaves. None or an empty list gives a transformer that changes nothing.
+        data_transformer_ctor: called as ``ctor(observation_spec)``, or the name of a configurable one, such as
+            "ImageScaleTransformer"; of several, each gets the spec that the one before it leaves. None or an empty list gives
+            a transformer that changes nothing.
         observation_spec: specs of the raw observation.
         device: where its statistics live; None leaves them on the default device.
         reward_spec: spec of the reward, for those that follow it; None means a scalar.
     """
     if data_transformer_ctor is None:
         transformer: DataTransformer = IdentityDataTransformer(observation_spec)
-    elif callable(data_transformer_ctor):
+    elif callable(data_transformer_ctor) or isinstance(data_transformer_ctor, str):
         transformer = _construct(data_transformer_ctor, observation_spec, "data_transformer_ctor")
     elif len(data_transformer_ctor) == 0:
         transformer = IdentityDataTransformer(observation_spec)
@@ -122,6 +124,8 @@ def create_data_transformer(
 
 
 def _construct(ctor: Any, observation_spec: Nest, what: str) -> DataTransformer:
+    if isinstance(ctor, str):
+        ctor = reference(ctor)
     if not callable(ctor):
         raise TypeError(f"{what} is {ctor!r}: give a class or function that is called with an observation spec")
     by_keyword = "observation_spec" in _parameter_names(ctor)

@@ -99,6 +99,7 @@ def build(algorithm: str, parts: Sequence[str], env: str | None = None, **settin
 
 FEW = [
     ("a2c", "icm"),
+    ("ppo", "icm"),
     ("ppo", "diayn"),
     ("ppo", "entropy_target"),
     ("ppo", "predictive"),

@@ -154,11 +154,11 @@ def test_names_of_rein_cannot_be_taken_and_doubles_are_refused(tmp_path: Path, m
 
 
 def test_the_built_in_table_is_complete() -> None:
-    from rein.agents import built_in_parts, representation_parts, uncertainty_parts
+    from rein.agents import built_in_parts, replay_parts, representation_parts, uncertainty_parts
 
     functions = {
         name
-        for home in (built_in_parts, representation_parts, uncertainty_parts)
+        for home in (built_in_parts, replay_parts, representation_parts, uncertainty_parts)
         for name, value in vars(home).items()
         if getattr(value, "__module__", "") == home.__name__ and hasattr(value, "__configurable__")
     }

@@ -13,6 +13,7 @@ from rein.networks import (
     encoding_choices,
 )
 from rein.networks.layers.codes import Bits, OneHotCodes
+from rein.networks.spec_encoders import shared_image_encoders
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 CODES = np.broadcast_to(np.array([10, 5, 3]).reshape(3, 1, 1), (3, 7, 7))
@@ -162,3 +163,15 @@ def test_all_kinds_of_networks_take_it_with_replicas_and_sequences(spec):
     twins = critic.make_parallel(2)
     assert type(twins).__name__ == "ParallelNetwork"
     assert twins((batch, torch.tensor([[0, 1], [1, 2]])))[0].shape == (2, 2)
+
+
+def test_images_are_encoded_once_for_several_networks():
+    spec = {"image": image(3, 16, 16), "number": whole((), 0, 4), "vector": TensorSpec((2,))}
+    networks = [ValueNetwork(spec, fc_layer_params=(4,)) for _ in range(2)]
+    shared = shared_image_encoders(spec, networks)
+    assert shared.output_spec == {**spec, "image": TensorSpec((256,))}
+    assert encoding_choices(shared) == {"image": "image 3 x 16 x 16, IMPALA CNN"}
+    assert shared_image_encoders({"number": spec["number"]}, [ValueNetwork(spec["vector"])]) is None
+    floats = TensorSpec((3, 16, 16))
+    told = ValueNetwork(floats, conv_layer_params=((4, 3, 1),), fc_layer_params=(4,))
+    assert shared_image_encoders(floats, [told, ValueNetwork(floats, fc_layer_params=(4,))]) is None

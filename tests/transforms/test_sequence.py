@@ -251,3 +251,12 @@ def test_subclasses_must_define_what_they_do():
         SimpleDataTransformer(IMAGE).transform_timestep(time_step, ())
     with pytest.raises(NotImplementedError, match="must define transform_experience"):
         DataTransformer(IMAGE, ()).transform_experience(Experience(time_step=time_step))
+
+
+def test_transformers_can_be_named():
+    spec = BoundedTensorSpec((1, 4, 4), torch.uint8, 0, 255)
+    for given in ("ImageScaleTransformer", ["ImageScaleTransformer"], ["RewardClipping", "ImageScaleTransformer"]):
+        made = create_data_transformer(given, spec)
+        assert made.transformed_observation_spec.dtype == torch.float32
+    with pytest.raises(ValueError, match="Did you mean 'ImageScaleTransformer'"):
+        create_data_transformer("ImageScalTransformer", spec)

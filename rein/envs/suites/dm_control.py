@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rein.config import configurable
 from rein.envs.drawing import Frame
 from rein.envs.headless import prepare_headless
+from rein.envs.mujoco_warnings import log_mujoco_warnings
 from rein.envs.suites.suggestions import unknown_name
 from rein.envs.suites.suite import Suite
 
@@ -119,6 +120,7 @@ class DmControlEnv(gym.Env[Any, NDArray[np.float32]]):
 def _control_suite() -> Any:
     """Returns `dm_control.suite`, made to work with a MuJoCo that is newer than it."""
     prepare_headless()
+    log_mujoco_warnings()
     import mujoco
     from dm_control import suite
     from dm_control.mujoco.wrapper.mjbindings import sizes

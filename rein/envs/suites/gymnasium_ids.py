@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 
 from rein.envs.headless import prepare_headless
+from rein.envs.mujoco_warnings import log_mujoco_warnings
 from rein.envs.suites.suggestions import unknown_name
 from rein.envs.suites.suite import Suite
 
@@ -88,6 +89,8 @@ def make_registered(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def _make_mujoco(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    prepare_headless(kwargs.get("render_mode"))
+    log_mujoco_warnings()
     if kwargs.get("render_mode") in ("rgb_array", "rgb_array_list"):
         # Software rendering of the default 480 x 480 takes 0.2 s per frame.
         kwargs.setdefault("width", _FRAME_SIZE)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rein.envs.batch import batch_seeds
 from rein.envs.environment import BufferedEnvironment, stacked_frames
 from rein.envs.faults import Fault, FaultPolicy
+from rein.envs.mujoco_warnings import log_mujoco_warnings
 from rein.envs.rows import cut_row
 from rein.envs.shared_block import FIRST, LAST, MID, BatchSpaces
 from rein.envs.single import close_quietly, row_seed
@@ -298,4 +299,5 @@ def has_exact_locomotion(env_name: str) -> bool:
     """Whether `env_name` can be batched here, with the trajectories of the installed Gymnasium, bit for bit."""
     if env_name not in _HIDDEN_POSITIONS or importlib.util.find_spec("mujoco") is None:
         return False
+    log_mujoco_warnings()
     return agrees_with_gymnasium(env_name, lambda seed: LocomotionEnvironment(env_name, 1, seed))

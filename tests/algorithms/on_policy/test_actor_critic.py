@@ -223,3 +223,24 @@ def test_a_given_loss_is_used() -> None:
     loss = ActorCriticLoss(gamma=0.123)
     alg = ActorCriticAlgorithm(OBSERVATION, DISCRETE, loss=loss)
     assert alg._loss is loss
+
+
+@pytest.mark.parametrize("make_algorithm", [ActorCriticAlgorithm, PPOAlgorithm])
+def test_actor_and_critic_share_the_encoder_of_images(make_algorithm: Any) -> None:
+    spec = {"image": BoundedTensorSpec((3, 12, 12), torch.uint8, 0, 255), "vector": TensorSpec((2,))}
+    action_spec = BoundedTensorSpec((), torch.int64, 0, 2)
+    networks = {
+        "actor_network_ctor": partial(ActorDistributionNetwork, fc_layer_params=(4,)),
+        "value_network_ctor": partial(ValueNetwork, fc_layer_params=(4,)),
+    }
+    algorithm = make_algorithm(spec, action_spec, optimizer=Adam(lr=1e-3), **networks)
+    assert algorithm._actor_network.input_tensor_spec == {"image": TensorSpec((256,)), "vector": TensorSpec((2,))}
+    assert algorithm.quick_actor() is None
+    observation = nest.map_structure(lambda one: one.zeros((5,)), spec)
+    step = algorithm.rollout_step(restart(observation, action_spec), ActorCriticState())
+    assert step.output.shape == (5,)
+    step.info.value.sum().backward()
+    critic_only = [parameter.grad.abs().sum() for parameter in algorithm._encoder.parameters()]
+    assert all(torch.isfinite(gradient) for gradient in critic_only)
+    own = {**networks, "value_network_ctor": partial(ValueNetwork, preprocessing_combiner=lambda one: one["vector"])}
+    assert make_algorithm(spec, action_spec, optimizer=Adam(lr=1e-3), **own)._encoder is None

@@ -206,3 +206,20 @@ def test_suite_table_has_unique_names():
     names = [suite.name for suite in suites._SUITES]
     assert len(set(names)) == len(names)
     assert all(isinstance(suite, Suite) for suite in suites._SUITES)
+
+
+def test_warnings_of_mujoco_are_logged_once_and_not_printed(caplog, monkeypatch):
+    from rein.envs import mujoco_warnings
+
+    monkeypatch.setattr(mujoco_warnings, "_KINDS_TOLD", set())
+    for message in ("Nan in QACC at DOF 0. Time = 1.2.", "Nan in QACC at DOF 3. Time = 4.", "'x' is deprecated"):
+        mujoco_warnings._tell(message)
+    assert [record.levelname for record in caplog.records if record.levelname != "DEBUG"] == ["WARNING"]
+
+
+def test_mujoco_is_silent(capfd, tmp_path, monkeypatch):
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    load("HalfCheetah-v5").close()
+    assert "settotalmass" not in "".join(capfd.readouterr())
+    assert not list(tmp_path.iterdir())
