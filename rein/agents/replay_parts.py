@@ -26,5 +26,5 @@ def hindsight(proportion: float = 0.8) -> dict[str, Any]:
         raise ValueError(
             "the algorithm learns from its rollouts and replays nothing: use dqn, ddpg, td3, sac or another that does"
         )
-    rule = {} if is_given("HindsightExperienceTransformer.reward_fn") else {"reward_fn": WorldReward()}
+    rule: dict[str, Any] = {} if is_given("HindsightExperienceTransformer.reward_fn") else {"reward_fn": WorldReward()}
     return {TRANSFORMER: partial(HindsightExperienceTransformer, her_proportion=proportion, **rule)}
