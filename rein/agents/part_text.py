@@ -1,17 +1,13 @@
 """What a user writes to name a part: `rnd`, `rnd=0.5`, or `rnd(coef=0.5, hidden_layers=(64, 64))`; never evaluated."""
 
-import ast
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rein.agents.registry import ALGORITHM, Parameter, PartError, RegisteredPart, find_part
-from rein.config.errors import OverrideSyntaxError
+from rein.config.call_text import CallSyntaxError, read_call
 from rein.config.names import did_you_mean
-from rein.config.overrides import Reference, parse_override
-
-_SYNTAX = "write NAME, NAME=VALUE or 'NAME(parameter=value, ...)'"
 
 
 class PartCall(NamedTuple):
@@ -61,15 +57,19 @@ def read_part(text: str) -> PartCall:
     Raises:
         PartError: the text is wrong; the message says what to change.
     """
-    if not isinstance(text, str):
-        raise PartError(f"part {text!r} is no text: {_SYNTAX}")
-    name, arguments, main_value = _parse(text.strip())
+    try:
+        call = read_call(text, "part", allows_positional=False)
+    except CallSyntaxError as error:
+        raise PartError(str(error)) from None
+    if call.module is not None:
+        raise PartError(f"part {text!r}: parts are known by their names alone; `rein list parts` shows them")
+    name, arguments = call.name, call.keywords
     part = find_part(name)
     parameters = part.parameters()
-    if main_value is not None:
+    if call.args:
         if not parameters:
             raise PartError(f"part {text!r}: {name} has no parameters: write {name} alone")
-        arguments = {next(iter(parameters)): main_value[0]}
+        arguments = {next(iter(parameters)): call.args[0]}
     for given, value in arguments.items():
         _check_value(text, part.name, given, value, parameters)
     missing = [one for one in parameters.values() if one.is_required and one.name not in arguments]
@@ -88,48 +88,6 @@ def _check_value(text: str, name: str, given: str, value: Any, parameters: Mappi
     annotation = parameters[given].annotation
     if not _fits(value, annotation):
         raise PartError(f"part {text!r}: {given} is {value!r}: give {_annotation_text(annotation)}")
-
-
-def _parse(text: str) -> tuple[str, dict[str, Any], tuple[Any] | None]:
-    """Name, arguments in brackets, and the value after "="."""
-    if text.isidentifier():
-        return text, {}, None
-    name, equals, value_text = text.partition("=")
-    if equals and name.strip().isidentifier():
-        if not value_text.strip():
-            raise PartError(f"part {text!r} has no value: {_SYNTAX}")
-        try:
-            value = parse_override(text)[1]
-        except OverrideSyntaxError as error:
-            raise PartError(f"part {text!r}: {str(error).partition(': ')[2]}") from None
-        if isinstance(value, Reference):
-            raise PartError(f"part {text!r}: {value} is no literal; parts take numbers, texts, lists and the like")
-        return name.strip(), {}, (value,)
-    return _parse_call(text)
-
-
-def _parse_call(text: str) -> tuple[str, dict[str, Any], None]:
-    try:
-        call = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise PartError(f"part {text!r} cannot be read: {_SYNTAX}") from None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise PartError(f"part {text!r} cannot be read: {_SYNTAX}")
-    if call.args or any(one.arg is None for one in call.keywords):
-        raise PartError(f"part {text!r}: name every parameter, '{call.func.id}(parameter=value)'")
-    arguments = {}
-    for one in call.keywords:
-        assert one.arg is not None
-        if one.arg in arguments:
-            raise PartError(f"part {text!r}: {one.arg} is given twice")
-        try:
-            arguments[one.arg] = ast.literal_eval(one.value)
-        except (ValueError, TypeError, MemoryError, RecursionError):
-            raise PartError(
-                f"part {text!r}: {one.arg}={ast.unparse(one.value)} is no Python literal; nothing is evaluated, and texts "
-                "need quotes"
-            ) from None
-    return call.func.id, arguments, None
 
 
 def _fits(value: Any, annotation: Any) -> bool:

@@ -79,6 +79,28 @@ def _threads(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
+def add_checkpoint_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --checkpoint."""
+    parser.add_argument(
+        "--checkpoint",
+        type=lambda text: int(text) if text.lstrip("-").isdigit() else text,
+        metavar="ITERATION",
+        help='checkpoint to load, or the name of a policy that a callback has kept, such as "best" (default: the newest)',
+    )
+
+
+def add_callback_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --callback."""
+    parser.add_argument(
+        "--callback",
+        action="append",
+        default=[],
+        dest="callbacks",
+        metavar="CALLBACK",
+        help="what to do on the way, such as keep_best, stop_at_return=475 or my_module:Class(limit=3); repeatable",
+    )
+
+
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """Adds --trust."""
     parser.add_argument(

@@ -11,7 +11,7 @@ Example:
 import argparse
 from typing import TYPE_CHECKING
 
-from rein.cli.command import Outcome, Session, add_machine_arguments, add_trust_argument
+from rein.cli.command import Outcome, Session, add_checkpoint_argument, add_machine_arguments, add_trust_argument
 
 if TYPE_CHECKING:
     from rein.training.run_directory import RunDirectory
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="directory of the run, or of a saved agent")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
-    parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    add_checkpoint_argument(parser)
     parser.add_argument("--env", metavar="ID", help="environment, for a run that was trained without one")
     parser.add_argument("--level", type=float, default=0.95, help="of the confidence interval (default: %(default)s)")
     parser.add_argument("--record", action="store_true", help="add the result to the evaluations and report of the run")

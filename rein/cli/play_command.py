@@ -14,7 +14,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments, add_trust_argument
+from rein.cli.command import (
+    BadInputError,
+    Outcome,
+    Session,
+    add_checkpoint_argument,
+    add_machine_arguments,
+    add_trust_argument,
+)
 
 if TYPE_CHECKING:
     from rein.training.policy import Policy
@@ -33,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="episodes (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
-    parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    add_checkpoint_argument(parser)
     parser.add_argument("--fps", type=float, help="frames per second (default: real time)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="keep one of N frames, for small files")
     parser.add_argument("--scale", type=int, default=1, metavar="N", help="divide width and height by N")

@@ -11,7 +11,14 @@ Example:
 
 import argparse
 
-from rein.cli.command import BadInputError, Outcome, Session, add_machine_arguments, add_trust_argument
+from rein.cli.command import (
+    BadInputError,
+    Outcome,
+    Session,
+    add_checkpoint_argument,
+    add_machine_arguments,
+    add_trust_argument,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(each draw lasts for two steps); default: %(default)s",
     )
     parser.add_argument("--seed", type=int, default=0, help="of episodes and actions (default: %(default)s)")
-    parser.add_argument("--checkpoint", type=int, metavar="ITERATION", help="checkpoint to load (default: the newest)")
+    add_checkpoint_argument(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
     add_trust_argument(parser)
     add_machine_arguments(parser)

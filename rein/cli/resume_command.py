@@ -10,7 +10,14 @@ Example:
 
 import argparse
 
-from rein.cli.command import Outcome, Session, add_machine_arguments, add_saving_argument, add_trust_argument
+from rein.cli.command import (
+    Outcome,
+    Session,
+    add_callback_argument,
+    add_machine_arguments,
+    add_saving_argument,
+    add_trust_argument,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env-steps", type=int, metavar="N", help="train to so many environment steps in all")
     parser.add_argument("--updates", type=int, metavar="N", help="train to so many updates from a data set in all")
     parser.add_argument("--epochs", type=int, metavar="N", help="train to so many passes over labelled data in all")
+    add_callback_argument(parser)
     add_trust_argument(parser)
     add_saving_argument(parser)
     add_machine_arguments(parser)
@@ -42,15 +50,16 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise RunDirectoryError(f"{directory.path} has finished: give {option} to train it longer")
     if arguments.device is None:
         arguments.device = record.get("device")
+    supply = {"create_callbacks.callbacks": arguments.callbacks} if arguments.callbacks else {}
     use_machine(arguments)
     with fresh_configs():
         if is_supervised:
-            learner = resume_supervised_run(directory, arguments.epochs)
+            learner = resume_supervised_run(directory, arguments.epochs, supply)
             print(f"resuming after {learner.run.iterations:,} passes", file=session.stream, flush=True)
             return supervised_outcome(
                 learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
             )
-        trainer = resume_run(directory, prepare=attach)
+        trainer = resume_run(directory, supply=supply, prepare=attach)
         try:
             if arguments.env_steps is not None or arguments.updates is not None:
                 extend(trainer, arguments.env_steps, arguments.updates)

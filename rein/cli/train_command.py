@@ -9,6 +9,7 @@ Example:
   rein train ppo_cartpole learning_rate=3e-4 TrainerConfig.num_env_steps=50000 --seed 3 --dir runs/slow
   rein train --algorithm ppo --env Acrobot-v1
   rein train --algorithm sac --env Pendulum-v1 --with rnd --with entropy_target=-1
+  rein train ppo_cartpole --callback keep_best --callback stop_at_return=475
   rein train --algorithm iql --data pendulum.data --env Pendulum-v1
   rein train --algorithm ppo --env HalfCheetah-v5 --scheme sync --collectors 4 --backend process
   rein train my_conf.py --json
@@ -16,7 +17,7 @@ Example:
 
 import argparse
 
-from rein.cli.command import Outcome, Session, add_machine_arguments, add_saving_argument
+from rein.cli.command import Outcome, Session, add_callback_argument, add_machine_arguments, add_saving_argument
 from rein.cli.scheme import add_scheme_arguments, configure_scheme
 from rein.cli.target import add_target_arguments, read_target
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser)
     parser.add_argument("--seed", type=int, help="of everything random (default: that of the conf, or 0)")
     parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
+    add_callback_argument(parser)
     add_saving_argument(parser)
     add_machine_arguments(parser)
     add_scheme_arguments(parser)
@@ -45,6 +47,9 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     with fresh_configs():
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
+        if arguments.callbacks:
+            given = " ".join(f"--callback {one}" for one in arguments.callbacks)
+            pre_config({"create_callbacks.callbacks": arguments.callbacks}, place=given)
         configure_scheme(arguments)
         target.configure()
         stem = f"{target.stem}-{settle_seed()}"

@@ -71,6 +71,7 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
         "directory": str(path),
         "status": "finished" if progress.fraction >= 1.0 else "stopped",
         "stopped_by": result.stopped_by,
+        "stop_reason": result.stop_reason,
         "env_steps": progress.env_steps,
         "iterations": progress.iterations,
         "seconds": round(progress.seconds, 3),
@@ -83,6 +84,8 @@ def training_outcome(trainer: Trainer, result: TrainingResult) -> Outcome:
         data["updates"] = trainer.num_updates
         done = f"{data['updates']:,} updates from data"
     lines = [f"{done} in {progress.seconds:.1f} s"]
+    if result.stop_reason is not None:
+        lines.append(f"ended early; go on with: rein resume {path}")
     if result.evaluation is not None:
         low, high = result.evaluation.confidence_interval()
         lines.append(f"last evaluation: {result.evaluation.mean:.2f} (95% {low:.2f} to {high:.2f})")
@@ -101,6 +104,7 @@ def supervised_outcome(trainer: SupervisedTrainer, result: SupervisedResult) -> 
         "directory": str(path),
         "status": "finished" if progress.fraction >= 1.0 else "stopped",
         "stopped_by": result.stopped_by,
+        "stop_reason": result.stop_reason,
         "iterations": progress.iterations,
         "seconds": round(progress.seconds, 3),
         "metrics": progress.metrics,
@@ -108,6 +112,8 @@ def supervised_outcome(trainer: SupervisedTrainer, result: SupervisedResult) -> 
         "report": str(trainer.directory.report),
     }
     lines = [f"{progress.iterations:,} passes over the data in {progress.seconds:.1f} s"]
+    if result.stop_reason is not None:
+        lines.append(f"ended early; go on with: rein resume {path}")
     if result.evaluation is not None:
         lines.append(f"last evaluation: {result.evaluation.headline}")
     lines.append(f"report: {trainer.directory.report}")

@@ -45,6 +45,7 @@ _CLASSES_FROM = (
     "rein.runtime.schedules",
     "rein.specs",
     "rein.statistics",
+    "rein.training.callbacks",
     "rein.transforms",
     "torch.nn.modules",
 )

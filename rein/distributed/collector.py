@@ -20,6 +20,7 @@ from rein.framework.acting.rollout import Rollout
 from rein.nest import Nest
 from rein.runtime import Run
 from rein.runtime.processes.sending import unpack
+from rein.runtime.watching import unwatched
 
 
 class CollectJob(NamedTuple):
@@ -114,7 +115,8 @@ class Collector:
     @contextmanager
     def _running(self, counters: dict[str, float]) -> Iterator[None]:
         if self._run is None:
-            yield
+            with unwatched():  # The updater tells of all collectors alike.
+                yield
             return
         for name, value in counters.items():
             setattr(self._run, name, value)

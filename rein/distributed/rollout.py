@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rein import nest
-from rein.data_structures import Experience
+from rein.data_structures import Experience, TimeStep
 from rein.distributed.backends import Backend
 from rein.distributed.collector import CollectJob
 from rein.distributed.fragments import Fragment, after, beside, cut_short, steps, with_distributions
@@ -22,6 +22,7 @@ from rein.framework.acting.rollout import Rollout
 from rein.runtime import summary
 from rein.runtime.run import current_run_or_none
 from rein.runtime.timers import timer
+from rein.runtime.watching import current_watcher
 
 
 class SchemeRollout(Rollout):
@@ -75,8 +76,18 @@ class SchemeRollout(Rollout):
                 fragments = [self._first_fragment(length)]
         for fragment in fragments:
             self._take(fragment)
+        watcher = current_watcher()
+        if watcher is not None:
+            watcher.saw_steps(beside([self._seen(fragment) for fragment in fragments]))
         self._summarize(fragments)
         return fragments
+
+    def _seen(self, fragment: Fragment) -> TimeStep:
+        """What the environments of a collector gave, [T, B, ...]; observations as the policy saw them."""
+        count = len(fragment.episodes.step_type)
+        time_step: TimeStep = steps(self._own_ids(fragment).time_step, 0, count)
+        episodes = fragment.episodes
+        return time_step._replace(step_type=episodes.step_type, reward=episodes.reward, env_info=episodes.env_info)
 
     def _first_fragment(self, length: int) -> Fragment:
         while True:

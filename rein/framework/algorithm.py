@@ -32,6 +32,7 @@ from rein.framework.updating.gradients import (
     handled_parameters,
     importance_weights,
     step_optimizers,
+    tell_update,
 )
 from rein.framework.updating.replay_training import ReplayTraining, train_from_unroll
 from rein.framework.updating.settings import UpdateSettings
@@ -436,7 +437,8 @@ class Algorithm(AlgorithmInterface):
         if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
             summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)
         loss_info = average(loss_info, valid_masks, importance_weights(settings, batch_info))
-        step_optimizers(self, differentiate(self, loss_info, parameters, weight), parameters, optimizers)
+        if step_optimizers(self, differentiate(self, loss_info, parameters, weight), parameters, optimizers):
+            tell_update(self, loss_info)
         return loss_info, NamedParameters(self, parameters)
 
     def compute_gradients(self, batch: Experience | Sequence[Batch]) -> Gradients:

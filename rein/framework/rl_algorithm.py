@@ -24,6 +24,7 @@ from rein.framework.updating.update_summaries import summarize, summarize_distri
 from rein.nest import Nest
 from rein.runtime import summary
 from rein.runtime.timers import timer
+from rein.runtime.watching import current_watcher
 from rein.specs import TensorSpec
 from rein.transforms import DataTransformer
 
@@ -234,6 +235,9 @@ class RLAlgorithm(Algorithm):
         """What `observe_for_metrics` does, with the steps of a rollout, [T, B, ...]."""
         if self._metrics is not None:
             self._metrics.update_all(time_steps)
+            watcher = current_watcher()
+            if watcher is not None:
+                watcher.saw_steps(time_steps)
 
     def unroll(self, unroll_length: int) -> Experience | None:
         """Takes `unroll_length` steps of every environment.
@@ -254,6 +258,9 @@ class RLAlgorithm(Algorithm):
         """Feeds a raw time step, [B, ...], to the metrics."""
         if self._metrics is not None:
             self._metrics.update(time_step)
+            watcher = current_watcher()
+            if watcher is not None:
+                watcher.saw_steps(nest.map_structure(lambda tensor: tensor[None], time_step))
 
     @property
     def metrics(self) -> EpisodeMetrics:
@@ -297,6 +304,9 @@ class RLAlgorithm(Algorithm):
         if config.num_env_steps and self.metrics.environment_steps >= config.num_env_steps:
             length = 0
         experience = self.unroll(length) if length > 0 else None
+        watcher = current_watcher()
+        if watcher is not None:
+            watcher.collected()
         if experience is not None and summary.should_record_summaries():
             self.summarize_rollout(experience)
             self.summarize_metrics()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from rein.runtime.active import ACTIVE, Activation
 from rein.runtime.device import get_default_device, resolve_device
 from rein.runtime.timers import Timers
 from rein.runtime.writers import SummaryWriter
+
+if TYPE_CHECKING:
+    from rein.runtime.watching import Watcher
 
 ProgressType = Literal["percent", "iterations", "env_steps", "global_counter"]
 PROGRESS_TYPES: tuple[ProgressType, ...] = ("percent", "iterations", "env_steps", "global_counter")
@@ -51,6 +54,7 @@ class Run:
         self.seed = seeding.draw_seed() if seed is None else seeding.check_seed(seed)
         self.device = get_default_device() if device is None else resolve_device(device)
         self.writer = writer
+        self.watcher: Watcher | None = None
         self.timers = Timers(enable_timers)
         self.name = name
         self.global_counter = 0

@@ -10,8 +10,9 @@ import numpy as np
 
 from rein.runtime.writers import MultiWriter, SummaryWriter
 from rein.training.evaluation import EvaluationResult
+from rein.training.progress import Progress
 from rein.training.supervised import SupervisedEvaluation, SupervisedTrainer
-from rein.training.trainer import Progress, Trainer
+from rein.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,6 +78,10 @@ class PlainDisplay:
         """Prints the result."""
         print(_evaluation_text(progress, result), file=self._file, flush=True)
 
+    def on_early_stop(self, reason: str) -> None:
+        """Prints why a callback has ended the run."""
+        print(f"stopped early: {reason}", file=self._file, flush=True)
+
 
 class RichDisplay:
     """A progress bar that shows what the run is doing."""
@@ -114,6 +119,10 @@ class RichDisplay:
     def on_evaluation(self, progress: Progress, result: EvaluationResult | SupervisedEvaluation) -> None:
         """Prints the result above the bar."""
         self._console.print(_evaluation_text(progress, result), highlight=False)
+
+    def on_early_stop(self, reason: str) -> None:
+        """Prints why a callback has ended the run."""
+        self._console.print(f"stopped early: {reason}", highlight=False, markup=False)
 
     def close(self) -> None:
         """Leaves the bar as it is, so that what follows is printed below it."""

@@ -1,7 +1,7 @@
 """Learners on labelled data in a few lines; made by `rein.make(..., data=...)` and `rein.load`."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from rein.config import Configs, fresh_configs, save_config, use_configs
 from rein.ops import disagreement, predictive_entropy
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
+from rein.training.callbacks import create_callbacks
 from rein.training.console import open_display
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
@@ -75,7 +76,7 @@ class EnsembleHandle:
         cls,
         directory: RunDirectory,
         random_numbers: AbstractContextManager[None],
-        checkpoint: int | None = None,
+        checkpoint: int | str | None = None,
         supply: Mapping[str, Any] | None = None,
     ) -> "EnsembleHandle":
         """The learner of a run; see `rein.load`."""
@@ -93,12 +94,13 @@ class EnsembleHandle:
         """Where the records are: summaries, evaluations, checkpoints."""
         return self._directory.path
 
-    def train(self, num_epochs: int, progress: bool = False) -> SupervisedResult:
+    def train(self, num_epochs: int, progress: bool = False, *, callbacks: Sequence[Any] = ()) -> SupervisedResult:
         """Trains for so many more passes over the data; schedules run over all passes asked for so far.
 
         Args:
             num_epochs: on top of those already made.
             progress: show a progress bar.
+            callbacks: see this training go on, and may end it; see `AgentHandle.train`.
         """
         if num_epochs < 1:
             raise ValueError(f"num_epochs is {num_epochs}: give at least 1")
@@ -106,8 +108,13 @@ class EnsembleHandle:
         with use_configs(self._configs), self._random_numbers:
             trainer.extend(trainer.run.iterations + num_epochs)
             trainer.directory.update(extended_to=trainer.config.num_iterations)
-            with open_display(trainer) if progress else nullcontext():
-                return trainer.train()
+            more = create_callbacks(True, callbacks=callbacks)
+            trainer.callbacks.add(more)
+            try:
+                with open_display(trainer) if progress else nullcontext():
+                    return trainer.train()
+            finally:
+                trainer.callbacks.remove(more)
 
     def evaluate(self) -> SupervisedEvaluation:
         """Measures on the test data, and how uncertainty finds outliers if there are some."""

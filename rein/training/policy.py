@@ -8,9 +8,9 @@ from rein.data_structures import TimeStep
 from rein.envs import Environment, create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.nest import Nest
-from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import spawn_seeds
+from rein.training.checkpoints import find_checkpoint, load_parameters
 from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.offline import has_environment, load_specs
@@ -105,19 +105,18 @@ class Policy:
             return evaluate(self.algorithm, env, num_episodes, on_step)
 
 
-def load_policy(directory: RunDirectory, step: int | None = None, supply: Mapping[str, Any] | None = None) -> Policy:
+def load_policy(
+    directory: RunDirectory, step: int | str | None = None, supply: Mapping[str, Any] | None = None
+) -> Policy:
     """The policy of a run, as saved in its newest checkpoint.
 
     Args:
         directory: of the run.
-        step: the checkpoint of that iteration instead of the newest one.
+        step: the checkpoint of that iteration instead of the newest one, or the name that a callback has kept a policy
+            under, such as "best".
         supply: values that could not be saved with the run, by name.
     """
-    checkpointer = Checkpointer(directory.checkpoints)
-    if not checkpointer.steps():
-        raise RunDirectoryError(
-            f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
-        )
+    find_checkpoint(directory, step)
     install_name_resolver()
     with fresh_configs() as configs:
         load_saved_config(directory.config, supply, directory.is_trusted)
@@ -126,7 +125,7 @@ def load_policy(directory: RunDirectory, step: int | None = None, supply: Mappin
         with Run(directory.path, seed=seed):
             specs = _world_specs(directory, seed)
             algorithm = build_algorithm(settings, None, for_training=False, specs=specs)
-        checkpoint = checkpointer.load(step, components=["alg"], optional=["data_transformer"])
+        checkpoint = load_parameters(directory, step)
         algorithm.load_state_dict(algorithm_state(checkpoint.components))
     algorithm.eval()
     return Policy(algorithm, specs.observation, configs, seed, checkpoint.step, specs.fitted_from)

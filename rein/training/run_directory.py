@@ -6,6 +6,7 @@ agent.json        the components of the agent, as a tree
 specs.json        of a run without an environment: what its data said about the world
 summaries/        scalars.jsonl and TensorBoard events
 checkpoints/      ckpt-N, newest last
+policies/         policies that callbacks keep, such as the best
 evaluations.jsonl one line per evaluation
 log.txt           warnings, faults and the traceback of a failure
 timing.json       seconds by section of the program, since the run was last started
@@ -153,6 +154,12 @@ class RunDirectory:
         """Checkpoints."""
         return self.path / "checkpoints"
 
+    def policies(self, name: str) -> Path:
+        """Checkpoints of policies that a callback keeps under a name, such as "best", to act only."""
+        if not name.isidentifier():
+            raise RunDirectoryError(f"{name!r} names no policies of a run: give letters, digits and _")
+        return self.path / "policies" / name
+
     @property
     def evaluations(self) -> Path:
         """One JSON line per evaluation."""
@@ -226,7 +233,7 @@ class RunDirectory:
     def mark_running(self) -> None:
         """Says in run.json that this process trains the run, and keeps others from it."""
         self.lock()
-        self.update(status="running", process=_process(os.getpid()))
+        self.update(status="running", process=_process(os.getpid()), stop_reason=None)
 
     def update(self, **facts: Any) -> None:
         """Adds `facts` to run.json, or replaces them; None removes one."""

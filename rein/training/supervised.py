@@ -18,14 +18,15 @@ from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import seed_everything
 from rein.runtime.writers import create_summary_writer
+from rein.training.callbacks import CallbackRunner, create_callbacks
 from rein.training.full_disk import ToleratedSaving
 from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
+from rein.training.progress import Progress
 from rein.training.run_directory import RunDirectory
 from rein.training.schedule import Every
 from rein.training.signals import StopRequest
 from rein.training.threads import choose_threads, threads_record
-from rein.training.trainer import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,8 @@ class SupervisedResult(NamedTuple):
     """Name of the signal that stopped it; None if it ran to its end."""
     evaluation: SupervisedEvaluation | None
     """The last evaluation."""
+    stop_reason: str | None = None
+    """Why a callback ended it early; None if none did."""
 
 
 @configurable
@@ -128,6 +131,7 @@ class SupervisedTrainer:
         with self.run:
             self.run.seed_everything(deterministic)
             self.algorithm = build_supervised(config)
+            self.callbacks = CallbackRunner(self, create_callbacks(directory.is_trusted))
             self._restore()
         self._open_records(tensorboard)
         self._set_periods()
@@ -183,10 +187,11 @@ class SupervisedTrainer:
         with run, journal, summary.record_if(self._records), StopRequest() as stop:
             started = time.perf_counter() - self._seconds
             progress = self._progress()
+            self.callbacks.start(progress)
             if self._generators is not None:  # Last: modules that were imported since may have drawn from them.
                 set_rng_state(self._generators)
                 self._generators = None
-            while progress.fraction < 1.0 and not stop.is_set:
+            while progress.fraction < 1.0 and not stop.is_set and self.callbacks.stop_reason is None:
                 before = time.perf_counter()
                 trained = self.algorithm.train_iter()
                 if self._threads is not None:
@@ -199,15 +204,19 @@ class SupervisedTrainer:
                 journal.tick()
                 for observer in self.observers:
                     observer.on_iteration(progress)
-                is_over = progress.fraction >= 1.0
+                self.callbacks.iteration(progress)
+                is_over = progress.fraction >= 1.0 or self.callbacks.stop_reason is not None
                 if is_over or self._evaluations.is_due(run.iterations):
                     self._evaluate(progress)
                 if not is_over and self._checkpoints.is_due(run.iterations):
                     self.saving.try_to(self.save)
             stop.disarm()
             self._save_at_end()
+            self.callbacks.end()
+            reason = self.callbacks.stop_reason if progress.fraction < 1.0 else None
             self.directory.note(
                 status="stopped" if progress.fraction < 1.0 else "finished",
+                stop_reason=reason,
                 iterations=progress.iterations,
                 seconds=round(self._seconds, 3),
                 conf_file=config.conf_file or None,
@@ -217,7 +226,10 @@ class SupervisedTrainer:
             if run.writer is not None:
                 run.writer.flush()
         self._save_config()
-        return SupervisedResult(progress, stop.reason, self._last_evaluation)
+        if reason is not None:
+            for observer in self.observers:
+                getattr(observer, "on_early_stop", bool)(reason)
+        return SupervisedResult(progress, stop.reason, self._last_evaluation, reason)
 
     def _save_at_end(self) -> None:
         self.saving.insist_on(self.save)
@@ -246,6 +258,7 @@ class SupervisedTrainer:
         if not (self.config.evaluate or self.config.eval_uncertainty):
             return
         seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
+        policy = self.callbacks.policy_to_evaluate()
         with _random_numbers_of(seed), summary.record_if(lambda: False, override=True):
             result = measure(self.algorithm, self.config.evaluate, self.config.eval_uncertainty)
         self._last_evaluation = result
@@ -254,6 +267,7 @@ class SupervisedTrainer:
         self.directory.add_evaluation({**record, **result.to_json()})
         for observer in self.observers:
             observer.on_evaluation(progress, result)
+        self.callbacks.evaluation(progress, result, policy)
 
     def _summarize(self, result: SupervisedEvaluation) -> None:
         with self.run, summary.record_if(lambda: True, override=True):
@@ -274,7 +288,9 @@ class SupervisedTrainer:
                 "alg": dict(self.algorithm.state_dict()),
                 "trainer": {"run": self.run.state_dict(), "seconds": self._seconds},
             }
-            self._checkpointer.save(self.run.iterations, state)
+            if states := self.callbacks.state_dict():
+                state["callbacks"] = states
+            self.callbacks.checkpoint(self._checkpointer.save(self.run.iterations, state))
 
     def _restore(self) -> None:
         if self._checkpointer.latest_step() is None:
@@ -284,6 +300,7 @@ class SupervisedTrainer:
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
         self._generators = components["trainer"]["run"]["global_generators"]
+        self.callbacks.load_state_dict(components.get("callbacks", {}))
         self.run.progress = min(1.0, self.run.iterations / self.config.num_iterations)
 
     def _keep_crash(self, error: Exception) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from rein.config import install_name_resolver, load_saved_config, save_config
 from rein.framework import TrainerConfig
-from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.training.agent_tree import describe_agent
-from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
+from rein.training.checkpoints import find_checkpoint, load_parameters
+from rein.training.run_directory import RunDirectory, write_atomically
 from rein.training.supervised import SupervisedObserver, SupervisedTrainer, build_supervised
 
 
@@ -75,7 +75,7 @@ def resume_supervised_run(
 
 
 def load_supervised(
-    directory: RunDirectory, step: int | None = None, supply: Mapping[str, Any] | None = None
+    directory: RunDirectory, step: int | str | None = None, supply: Mapping[str, Any] | None = None
 ) -> tuple[Any, int]:
     """The algorithm of a run as saved in its newest checkpoint, with its data, and the pass after which it was saved.
 
@@ -83,19 +83,15 @@ def load_supervised(
 
     Args:
         directory: of the run.
-        step: the checkpoint after that pass instead of the newest one.
+        step: the checkpoint after that pass instead of the newest one, or a name such as "best".
         supply: values that could not be saved with the run, by name.
     """
-    checkpointer = Checkpointer(directory.checkpoints)
-    if not checkpointer.steps():
-        raise RunDirectoryError(
-            f"{directory.path} has no checkpoint yet: let the run go on with `rein resume {directory.path}`"
-        )
+    find_checkpoint(directory, step)
     install_name_resolver()
     load_saved_config(directory.config, supply, directory.is_trusted)
     settings = TrainerConfig(root_dir=str(directory.path))
     with Run(directory.path, seed=int(directory.record().get("seed") or 0)):
         algorithm = build_supervised(settings)
-        checkpoint = checkpointer.load(step, components=["alg"])
+        checkpoint = load_parameters(directory, step)
         algorithm.load_state_dict(checkpoint.components["alg"])
     return algorithm, checkpoint.step

@@ -15,13 +15,15 @@ from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.run import Run
 from rein.runtime.seeding import set_rng_state
 from rein.runtime.writers import create_summary_writer
+from rein.training.callbacks import CallbackRunner, create_callbacks
 from rein.training.construction import WorldSpecs, algorithm_state, build_algorithm
 from rein.training.evaluation import EvaluationResult
 from rein.training.full_disk import ToleratedSaving
 from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.offline import has_environment, plan_offline
-from rein.training.run_directory import RunDirectory
+from rein.training.progress import Progress
+from rein.training.run_directory import RunDirectory, RunDirectoryError
 from rein.training.run_evaluation import RunEvaluation
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopNowError, StopRequest
@@ -30,16 +32,6 @@ from rein.training.threads import choose_threads, threads_record
 logger = logging.getLogger(__name__)
 _EVALUATION_SECONDS = 4.0
 """For an evaluation under way to end when the run is asked to."""
-
-
-class Progress(NamedTuple):
-    """Where a run stands."""
-
-    iterations: int
-    env_steps: int
-    fraction: float
-    seconds: float
-    metrics: dict[str, float]
 
 
 class TrainingObserver(Protocol):
@@ -60,6 +52,8 @@ class TrainingResult(NamedTuple):
     """Name of the signal that stopped it; None if it ran to its end."""
     evaluation: EvaluationResult | None
     """The last evaluation."""
+    stop_reason: str | None = None
+    """Why a callback ended it early; None if none did."""
 
 
 @configurable
@@ -112,6 +106,7 @@ class Trainer:
             self._build()
             if prepare is not None and self.env is not None:
                 self.budget = Budget(config, prepare(self.algorithm) or self._num_envs)
+            self.callbacks = CallbackRunner(self, create_callbacks(directory.is_trusted))
             self._restore()
         self._open_records()
         self._set_periods()
@@ -213,11 +208,12 @@ class Trainer:
                 self._evaluation.start()
             started = time.perf_counter() - self._seconds
             progress = self._progress()
+            self.callbacks.start(progress)
             self._restore_generators()
             if self._checkpointer.latest_step() is None:
                 # A run that hangs or is killed in its first iteration can be loaded, too.
                 self.saving.try_to(self.save)
-            while progress.fraction < 1.0 and not stop.is_set:
+            while progress.fraction < 1.0 and not stop.is_set and self.callbacks.stop_reason is None:
                 self._iterate()
                 self._count()
                 self._seconds = time.perf_counter() - started
@@ -225,7 +221,8 @@ class Trainer:
                 journal.tick()
                 for observer in self.observers:
                     observer.on_iteration(progress)
-                is_over = progress.fraction >= 1.0
+                self.callbacks.iteration(progress)
+                is_over = progress.fraction >= 1.0 or self.callbacks.stop_reason is not None
                 self._evaluation.collect(wait=False)
                 if self.config.evaluate and (is_over or self._evaluations.is_due(self.run.iterations)):
                     self._evaluate_or_save(progress)
@@ -235,8 +232,11 @@ class Trainer:
             if progress.fraction < 1.0:
                 self._record_stop()
             self._save_at_end()
+            self.callbacks.end()
+            reason = self.callbacks.stop_reason if progress.fraction < 1.0 else None
             self.directory.note(
                 status="stopped" if progress.fraction < 1.0 else "finished",
+                stop_reason=reason,
                 iterations=progress.iterations,
                 env_steps=progress.env_steps,
                 seconds=round(self._seconds, 3),
@@ -248,7 +248,10 @@ class Trainer:
             if self.run.writer is not None:
                 self.run.writer.flush()
         self._save_config()
-        return TrainingResult(progress, stop.reason, self._last_evaluation)
+        if reason is not None:
+            for observer in self.observers:
+                getattr(observer, "on_early_stop", bool)(reason)
+        return TrainingResult(progress, stop.reason, self._last_evaluation, reason)
 
     def _iterate(self) -> None:
         """One iteration, from whose time the number of threads is chosen."""
@@ -309,16 +312,18 @@ class Trainer:
     def _evaluate(self, progress: Progress) -> None:
         # By the iteration, so that a resumed run sees the same episodes as one that never stopped.
         seed = self.run.spawn_seeds(1, f"evaluation {progress.iterations}")[0]
-        self._evaluation.request(self.algorithm, seed, (progress, self.run.global_counter))
+        policy = self.callbacks.policy_to_evaluate()
+        self._evaluation.request(self.algorithm, seed, (progress, self.run.global_counter, policy))
 
-    def _record_evaluation(self, at: tuple[Progress, int], result: EvaluationResult) -> None:
-        progress, counter = at
+    def _record_evaluation(self, at: tuple[Progress, int, Any], result: EvaluationResult) -> None:
+        progress, counter, policy = at
         self._last_evaluation = result
         self._summarize_evaluation(result, counter)
         record = {"iterations": progress.iterations, "env_steps": progress.env_steps, "seconds": progress.seconds}
         self.saving.try_to(lambda: self.directory.add_evaluation({**record, **result.to_json()}))
         for observer in self.observers:
             observer.on_evaluation(progress, result)
+        self.callbacks.evaluation(progress, result, policy)
 
     def _summarize_evaluation(self, result: EvaluationResult, counter: int) -> None:
         with self.run, summary.record_if(lambda: True, override=True):
@@ -354,25 +359,30 @@ class Trainer:
             # A run that is resumed from here does not record again what came before.
             self.run.writer.flush()
         with self.run:
-            self._checkpointer.save(self.run.iterations, self._state())
+            path = self._checkpointer.save(self.run.iterations, self._state())
+            self.callbacks.checkpoint(path)
 
     def _state(self) -> dict[str, Any]:
         return {
             "alg": dict(self.algorithm.state_dict()),
             "trainer": {"run": self.run.state_dict(), "seconds": self._seconds},
             **self.algorithm.training_state(),
+            **({"callbacks": states} if (states := self.callbacks.state_dict()) else {}),
         }
 
     def _restore(self) -> None:
         if self._checkpointer.latest_step() is None:
             return
         components = self._checkpointer.load().components
+        if "trainer" not in components:
+            raise RunDirectoryError(f"{self.directory.path} holds a policy to act only: train the run that it is from")
         self.algorithm.load_training_state(components)
         # What was loaded from elsewhere when the run began has been trained since.
         self.algorithm.load_state_dict(algorithm_state(components), skip_preloded=False)
         self._seconds = components["trainer"]["seconds"]
         self.run.load_state_dict(components["trainer"]["run"])
         self._generators = components["trainer"]["run"]["global_generators"]
+        self.callbacks.load_state_dict(components.get("callbacks", {}))
         self.run.progress = self.budget.progress(self.run.iterations, self.run.env_steps)
 
     def _restore_generators(self) -> None:

@@ -43,9 +43,10 @@ def test_examples_in_the_help_parse(name: str) -> None:
         parser.parse_intermixed_args(shlex.split(line)[2:])
 
 
-def test_code_in_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "python_api.md").read_text(), re.DOTALL)
-    assert len(blocks) == 3
+@pytest.mark.parametrize(("page", "count"), [("python_api.md", 3), ("callbacks.md", 2)])
+def test_code_in_the_documentation_runs(page: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert len(blocks) == count
     monkeypatch.chdir(tmp_path)
     train, make = AgentHandle.train, rein.make
     monkeypatch.setattr(AgentHandle, "train", lambda self, steps, **options: train(self, 64, **options))
@@ -53,7 +54,7 @@ def test_code_in_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(rein, "make", lambda *words, **options: make(*words, **{**short, **options}))
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "python_api.md", "exec"), names)
+        exec(compile(block, page, "exec"), names)
 
 
 def test_the_conf_of_the_readme_makes_an_agent(

@@ -9,7 +9,7 @@ import pytest
 from rein import api
 from rein.training.console import LatestLosses, PlainDisplay, mean_return, open_display
 from rein.training.evaluation import EvaluationResult
-from rein.training.trainer import Progress
+from rein.training.progress import Progress
 
 
 def progress(iterations: int, fraction: float, metrics: dict[str, float] | None = None) -> Progress:

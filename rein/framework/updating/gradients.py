@@ -25,6 +25,7 @@ from rein.networks.state import zero_state
 from rein.optimizers import BoundLater
 from rein.runtime import summary
 from rein.runtime.schedules import as_scheduler
+from rein.runtime.watching import current_watcher
 
 if TYPE_CHECKING:
     from rein.framework.algorithm import Algorithm
@@ -192,6 +193,7 @@ def apply_gradients(
     """
     if step_optimizers(algorithm, gradients.values, parameters, optimizers):
         algorithm.after_update(gradients.inputs, gradients.info)
+        tell_update(algorithm, gradients.loss_info)
 
 
 def step_optimizers(
@@ -218,6 +220,14 @@ def step_optimizers(
         else:
             optimizer.step()
     return True
+
+
+def tell_update(algorithm: "Algorithm", loss_info: LossInfo) -> None:
+    """Tells who watches the run, if anybody does, that parameters were updated."""
+    watcher = current_watcher()
+    if watcher is not None:
+        detached = nest.map_structure(lambda one: one.detach() if isinstance(one, Tensor) else one, loss_info)
+        watcher.updated(algorithm.name, detached)
 
 
 def handled_parameters(optimizers: Sequence[Any]) -> list[Parameter]:

@@ -1,0 +1,267 @@
+"""`AgentHandle`: a policy that can be trained, evaluated, asked and saved."""
+
+import os
+import shutil
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from rein.api.own_random_numbers import RandomNumbers
+from rein.config import Configs, fresh_configs, save_config, use_configs
+from rein.distributed import attach
+from rein.framework import RLAlgorithm
+from rein.nest import Nest
+from rein.runtime.checkpoint import Checkpointer
+from rein.runtime.checkpoint.durable import put_in_place
+from rein.training.callbacks import create_callbacks
+from rein.training.console import open_display
+from rein.training.evaluation import EvaluationResult
+from rein.training.launch import extend, resume_run
+from rein.training.player import record_video
+from rein.training.policy import Policy
+from rein.training.prediction import Predictor
+from rein.training.report import write_report
+from rein.training.run_directory import RunDirectory
+from rein.training.trainer import Trainer, TrainingResult
+
+
+class AgentHandle:
+    """A policy that can be trained, evaluated, asked and saved; made by `rein.make` and `rein.load`.
+
+    Use it in a `with` statement, or call `close`, to end its environments early.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        directory: RunDirectory,
+        trainer: Trainer | None,
+        temporary: "TemporaryDirectory[str] | None",
+        random_numbers: RandomNumbers,
+        supply: Mapping[str, Any] | None = None,
+        kept_as: str | None = None,
+    ) -> None:
+        self._policy = policy
+        self._directory = directory
+        self._trainer = trainer
+        self._temporary = temporary
+        self._random_numbers = random_numbers
+        self._supply = dict(supply or {})
+        self._kept_as = kept_as
+        self._actor = _predictor_of(policy)
+        self._closer = None if trainer is None else weakref.finalize(self, trainer.close)
+
+    @property
+    def algorithm(self) -> RLAlgorithm:
+        """The algorithm, with its networks."""
+        return self._policy.algorithm
+
+    @property
+    def policy(self) -> Policy:
+        """What acts, with the configuration that its environments are made by; for `rein.training`."""
+        return self._policy
+
+    @property
+    def directory(self) -> Path:
+        """Where the records of this agent are: summaries, evaluations, checkpoints."""
+        return self._directory.path
+
+    @property
+    def state(self) -> Nest:
+        """Recurrent state after the last `predict`, a nest of tensors [B, ...]; None before the first."""
+        return self._actor.state
+
+    def train(
+        self,
+        num_env_steps: int | None = None,
+        progress: bool | None = None,
+        *,
+        updates: int | None = None,
+        callbacks: Sequence[Any] = (),
+    ) -> TrainingResult:
+        """Trains for so many more environment steps or updates; schedules run over all that was asked for so far.
+
+        The first Ctrl-C, or "interrupt" of a notebook, finishes the iteration and returns.
+
+        Args:
+            num_env_steps: steps of all environments together, on top of those already taken.
+            progress: show a progress bar; None shows it on terminals and in notebooks only.
+            updates: for an agent that learns from data: gradient updates, on top of those already made, rounded up to
+                whole iterations.
+            callbacks: see this training go on, and may end it: objects of `rein.training.callbacks.Callback`, or texts such
+                as "keep_best" and "stop_at_return=475". They come after those of the settings, and what they say of their
+                state is saved with the agent.
+        """
+        if (num_env_steps is None) is (updates is None):
+            raise ValueError("give num_env_steps, or updates for an agent that learns from data")
+        asked = {"num_env_steps": num_env_steps, "updates": updates}
+        for name, number in asked.items():
+            if number is not None and number < 1:
+                raise ValueError(f"{name} is {number}: give at least 1")
+        trainer = self._require_trainer()
+        with use_configs(self._policy.configs), self._random_numbers:
+            steps = None if num_env_steps is None else trainer.run.env_steps + num_env_steps
+            extend(trainer, steps, None if updates is None else trainer.num_updates + updates)
+            shown = _is_interactive() if progress is None else progress
+            more = create_callbacks(True, callbacks=callbacks)
+            trainer.callbacks.add(more)
+            try:
+                with open_display(trainer) if shown else nullcontext():
+                    result = trainer.train()
+            finally:
+                trainer.callbacks.remove(more)
+        self._actor.forget()
+        return result
+
+    def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> EvaluationResult:
+        """Returns and lengths of whole episodes of the deterministic policy, on seeds that training never uses.
+
+        Args:
+            num_episodes: how many.
+            seed: chooses other held-out seeds.
+        """
+        return self._policy.evaluate(num_episodes, seed)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Nest = None,
+        episode_start: ArrayLike | None = None,
+        action_mask: ArrayLike | None = None,
+    ) -> Any:
+        """The deterministic action for an observation as Gymnasium gives it, or a batch of actions for a batch.
+
+        A recurrent policy remembers what it saw since the episode began: say so with `episode_start=True` at the first
+        observation of each further episode. A memoryless policy needs nothing of this.
+
+        Args:
+            observation: one observation, or arrays with a batch dimension in front.
+            state: recurrent state to act from, see `AgentHandle.state`; None goes on from the last `predict`.
+            episode_start: whether an episode begins here, a bool or [B]; None is False but for the very first call.
+            action_mask: valid actions, [n] or [B, n], in a world that tells them beside the observation, such as
+                `info["action_mask"]`.
+        """
+        return self._actor.act(observation, state, episode_start, action_mask)
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
+        """Saves all that is needed to act and to train further, and returns the directory.
+
+        Args:
+            path: a new directory.
+            overwrite: replace an agent or run that is there.
+        """
+        target = Path(path)
+        if overwrite and (target / "run.json").exists():
+            return self._replace(target)
+        self._save_to(RunDirectory.create(target))
+        return target
+
+    def _save_to(self, directory: RunDirectory) -> None:
+        if self._trainer is not None:
+            with self._random_numbers:
+                self._trainer.save()
+        with use_configs(self._policy.configs):
+            save_config(directory.config)
+        for kept in ("evaluations", "agent", "specs"):
+            if getattr(self._directory, kept).exists():
+                shutil.copy(getattr(self._directory, kept), getattr(directory, kept))
+        for folder in (self._directory.summaries, self._directory.path / "policies"):
+            if folder.exists():
+                shutil.copytree(folder, directory.path / folder.name)
+        newest = self._newest_checkpoint()
+        shutil.copytree(newest, directory.checkpoints / newest.name)
+        # Last, since a directory with it counts as complete.
+        directory.adopt({**self._directory.record(), "status": "saved"})
+
+    def _replace(self, target: Path) -> Path:
+        """Saves beside `target` and exchanges the two, so that there is always a complete agent."""
+        beside = target.with_name(f".{target.name}.saving")
+        shutil.rmtree(beside, ignore_errors=True)  # Left by a save that was killed.
+        try:
+            self._save_to(RunDirectory.create(beside))
+            put_in_place(beside, target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        return target
+
+    def record_video(self, path: str | os.PathLike[str], num_episodes: int = 1, seed: int | None = None) -> Path:
+        """Records whole episodes as .mp4 or .gif, and returns the path.
+
+        Args:
+            path: the file.
+            num_episodes: one after the other.
+            seed: chooses other held-out seeds.
+        """
+        return record_video(self._policy, Path(path), num_episodes, seed).path
+
+    def report(self) -> Path:
+        """Writes the report of training so far, one HTML file, and returns its path."""
+        return write_report(self._directory)
+
+    def close(self) -> None:
+        """Ends the environments; predicting and evaluating still work, training does not."""
+        if self._closer is not None:
+            self._closer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _newest_checkpoint(self) -> Path:
+        if self._kept_as is not None:
+            assert self._policy.checkpoint is not None
+            return Checkpointer(self._directory.policies(self._kept_as)).path(self._policy.checkpoint)
+        checkpointer = Checkpointer(self._directory.checkpoints)
+        step = self._policy.checkpoint if self._trainer is None else checkpointer.latest_step()
+        assert step is not None
+        return checkpointer.path(step)
+
+    def _require_trainer(self) -> Trainer:
+        """The trainer; a loaded agent gets one that works on a copy of the directory it was loaded from."""
+        if self._closer is not None and not self._closer.alive:
+            raise ValueError("this agent was closed: save it before that, and train what rein.load gives")
+        if self._kept_as is not None:
+            raise ValueError(
+                f"this is the policy that was kept as {self._kept_as!r}, to act only: train what rein.load gives without "
+                "checkpoint="
+            )
+        if self._trainer is None:
+            self._temporary = TemporaryDirectory(prefix="rein-")
+            copy = Path(self._temporary.name) / "run"
+            newest = self._newest_checkpoint()
+            shutil.copytree(self.directory, copy, ignore=shutil.ignore_patterns("checkpoints", "videos"))
+            shutil.copytree(newest, copy / "checkpoints" / newest.name)
+            self._directory = RunDirectory.open(copy, self._directory.is_trusted)
+            with fresh_configs() as configs, self._random_numbers:
+                self._trainer = resume_run(self._directory, supply=self._supply, prepare=attach)
+            self._policy = policy_of(self._trainer, configs)
+            self._actor = _predictor_of(self._policy)
+            self._closer = weakref.finalize(self, self._trainer.close)
+        return self._trainer
+
+
+def policy_of(trainer: Trainer, configs: Configs) -> Policy:
+    """The policy that a trainer trains."""
+    specs = trainer.specs
+    return Policy(trainer.algorithm, specs.observation, configs, trainer.run.seed, fitted_from=specs.fitted_from)
+
+
+def _predictor_of(policy: Policy) -> Predictor:
+    return Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec, policy.fitted_from)
+
+
+def _is_interactive() -> bool:
+    from rich.console import Console
+
+    console = Console()
+    return console.is_terminal or console.is_jupyter
