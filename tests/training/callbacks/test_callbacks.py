@@ -20,7 +20,7 @@ from rein.cli import main
 from rein.config.errors import ConfigError, UntrustedCodeError
 from rein.data_structures import LossInfo, StepType, TimeStep
 from rein.runtime.checkpoint import Checkpointer
-from rein.runtime.writers import read_scalars
+from rein.runtime.scalar_files import read_scalars
 from rein.training import EvaluationResult, RunDirectory, run_evaluation
 from rein.training.callbacks import (
     Callback,
