@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
@@ -29,6 +29,9 @@ from rein.training.prediction import Predictor
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
 from rein.training.trainer import Trainer, TrainingResult
+
+if TYPE_CHECKING:
+    from rein.export import Export
 
 
 class AgentHandle:
@@ -199,6 +202,22 @@ class AgentHandle:
             seed: chooses other held-out seeds.
         """
         return record_video(self._policy, Path(path), num_episodes, seed).path
+
+    def export(self, path: str | os.PathLike[str], format: str | None = None, check_steps: int = 1000) -> "Export":
+        """Writes the complete policy into one file that needs no Rein, and compares the file with `predict`.
+
+        Args:
+            path: the file, ending in .onnx or .pt2 unless the format is given.
+            format: "onnx" or "torch".
+            check_steps: how long to compare, in steps of each of two worlds; 0 does not.
+
+        Returns:
+            The path, what goes in and comes out, and `parity`, whose `holds` says whether both do the same.
+        """
+        from rein.export import export_policy
+
+        with self._random_numbers:
+            return export_policy(self._policy, path, format, check_steps, {"run": self._directory.record().get("name")})
 
     def report(self) -> Path:
         """Writes the report of training so far, one HTML file, and returns its path."""

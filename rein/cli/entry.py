@@ -32,6 +32,7 @@ COMMANDS = {
     "plot": "draw curves of runs, with confidence bands over seeds",
     "report": "write report.html of a run",
     "sweep": "train with many settings and seeds in parallel",
+    "export": "write a trained policy as ONNX or torch file, complete and compared with the original",
     "show": "show the configuration, networks and optimizers of a run or conf",
     "record": "record a data set from a run, to learn from offline",
     "data": "show, join and exchange data sets",

@@ -14,13 +14,16 @@ Where a Box has no bound, the agent acts up to `UNBOUNDED` from zero, or from th
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
+from torch import Tensor
+
+from rein.specs import torch_dtype
 
 __all__ = ["ACTION_FORMS", "UNBOUNDED", "ActionForm", "FittedActions", "action_form"]
 
@@ -39,7 +42,7 @@ class ActionForm(NamedTuple):
     space: spaces.Space[Any]
     """What the agent gives."""
     decode: Convert
-    """From an action of the agent, with any number of dimensions in front, to one of the world."""
+    """From an action of the agent, arrays or tensors with any number of dimensions in front, to one of the world."""
     unbounded: tuple[str, ...] = ()
     """Paths of the parts that have no bounds in the world."""
 
@@ -125,7 +128,7 @@ def _choice(space: spaces.Discrete) -> ActionForm:
     if int(space.start) == 0:
         return ActionForm(space, _same)
     start = space.start
-    return ActionForm(spaces.Discrete(int(space.n)), lambda action: np.asarray(action, np.int64)[()] + start)
+    return ActionForm(spaces.Discrete(int(space.n)), lambda action: _plus(_whole(action), start))
 
 
 def _choices(space: spaces.MultiDiscrete | spaces.MultiBinary) -> ActionForm:
@@ -141,9 +144,9 @@ def _choices(space: spaces.MultiDiscrete | spaces.MultiBinary) -> ActionForm:
 
 
 def _shifter(shape: tuple[int, ...], start: Any, dtype: Any) -> Convert:
-    def decode(action: Any) -> NDArray[Any]:
-        array = np.asarray(action, np.int64)
-        return (array.reshape(*array.shape[:-1], *shape) + start).astype(dtype)
+    def decode(action: Any) -> Any:
+        array = _whole(action)
+        return _cast(_plus(array.reshape(*array.shape[:-1], *shape), start), dtype)
 
     return decode
 
@@ -158,7 +161,7 @@ def _whole_box(space: spaces.Box) -> ActionForm:
         )
     if space.shape == ():
         return ActionForm(
-            spaces.Discrete(int(counts[0])), lambda action: np.asarray(np.asarray(action, np.int64) + low, space.dtype)
+            spaces.Discrete(int(counts[0])), lambda action: _cast(_plus(_whole(action), low), space.dtype)
         )
     return ActionForm(spaces.MultiDiscrete(counts.astype(np.int64)), _shifter(space.shape, low, space.dtype))
 
@@ -177,7 +180,41 @@ def _real_box(space: spaces.Box, path: tuple[Any, ...], unbounded: list[str]) ->
     if space.shape != ():
         return ActionForm(spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype), _same)
     box = spaces.Box(low.reshape(1).astype(dtype), high.reshape(1).astype(dtype), dtype=dtype)
-    return ActionForm(box, lambda action: np.asarray(np.asarray(action)[..., 0], dtype))
+    return ActionForm(box, lambda action: _cast(_array(action)[..., 0], dtype))
+
+
+# Arrays and tensors alike ----------------------------------------------------------------------------------------------
+
+
+def _array(action: Any) -> Any:
+    return action if isinstance(action, Tensor) else np.asarray(action)
+
+
+def _whole(action: Any) -> Any:
+    return action.to(torch.int64) if isinstance(action, Tensor) else np.asarray(action, np.int64)[()]
+
+
+def _plus(array: Any, offset: Any) -> Any:
+    return array + (torch.as_tensor(offset) if isinstance(array, Tensor) else offset)
+
+
+def _cast(array: Any, dtype: Any) -> Any:
+    return array.to(torch_dtype(np.dtype(dtype))) if isinstance(array, Tensor) else np.asarray(array, dtype)
+
+
+def _digits(number: Any, counts: list[int]) -> Sequence[Any]:
+    """What `np.unravel_index` gives."""
+    if not isinstance(number, Tensor):
+        return np.unravel_index(number, counts)
+    digits = []
+    for size in reversed(counts):
+        digits.append(number % size)
+        number = number // size
+    return digits[::-1]
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    return torch.stack(list(parts), -1) if isinstance(parts[0], Tensor) else np.stack(parts, -1)
 
 
 # Several parts as one ------------------------------------------------------------------------------------------------
@@ -217,19 +254,19 @@ def _joined(several: ActionForm) -> ActionForm:
         )
 
     def decode(action: Any) -> Any:
-        chosen, numbers = (action[0], np.asarray(action[1])) if boxes else (action, None)
-        digits = np.unravel_index(np.asarray(chosen, np.int64), counts)
+        chosen, numbers = (action[0], _array(action[1])) if boxes else (action, None)
+        digits = _digits(_whole(chosen), counts)
         values: dict[tuple[Any, ...], Any] = {}
         at = 0
         for (path, leaf), size in zip(discrete, sizes, strict=True):
             part = digits[at : at + len(size)]
-            values[path] = part[0][()] if isinstance(leaf, spaces.Discrete) else np.stack(part, -1)
+            values[path] = part[0][()] if isinstance(leaf, spaces.Discrete) else _stack(part)
             at += len(size)
         at = 0
         for path, leaf in boxes:
             size = int(np.prod(leaf.shape))
             assert numbers is not None
-            values[path] = numbers[..., at : at + size].reshape(*numbers.shape[:-1], *leaf.shape).astype(leaf.dtype)
+            values[path] = _cast(numbers[..., at : at + size].reshape(*numbers.shape[:-1], *leaf.shape), leaf.dtype)
             at += size
         return several.decode(_packed(several.space, values, ()))
 

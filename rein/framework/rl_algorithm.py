@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +55,9 @@ class RLAlgorithm(Algorithm):
     `rollout_step`'s infos; off-policy ones by `train_step` from a buffer, or from the fresh rollout if the settings say
     that the whole buffer is trained on and then cleared.
     """
+
+    export_obstacle: ClassVar[str] = ""
+    """Why a policy that acts by this algorithm cannot be exported, for those that cannot."""
 
     def __init__(
         self,

@@ -98,23 +98,38 @@ class Predictor:
         return np.broadcast_to(started, (size,)).copy()
 
     def _predict(self, observation: Nest, first: NDArray[np.bool_], state: Nest) -> Nest:
-        size = len(first)
-        is_first = torch.from_numpy(first)
-        step_type = torch.where(is_first, int(StepType.FIRST), int(StepType.MID)).to(torch.int32)
-        no_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
-        time_step = TimeStep(
-            step_type=step_type,
-            reward=self._algorithm.reward_spec.zeros((size,)),
-            discount=torch.ones(size),
-            observation=observation,
-            prev_action=reset_state(self._prev_action, is_first, no_action),
-            env_id=torch.arange(size),
+        time_step = time_step_to_predict(
+            self._algorithm, observation, torch.from_numpy(first), self._prev_action, self._action_spec
         )
         assert self._actor is not None
         if state is not None:
             self._actor.policy_state = state
         self._prev_action = self._actor.act(time_step).action
         return self._prev_action
+
+
+def time_step_to_predict(
+    algorithm: RLAlgorithm, observation: Nest, is_first: Tensor, prev_action: Nest, action_spec: Nest
+) -> TimeStep:
+    """What a policy is shown that is asked for an action outside of any environment.
+
+    Args:
+        algorithm: the policy.
+        observation: nest of [B, ...].
+        is_first: bool [B], where an episode begins.
+        prev_action: the actions before, [B, ...]; replaced by zeros where an episode begins.
+        action_spec: specs of the action.
+    """
+    size = is_first.shape[0]
+    no_action = nest.map_structure(lambda spec: spec.zeros((size,)), action_spec)
+    return TimeStep(
+        step_type=torch.where(is_first, int(StepType.FIRST), int(StepType.MID)).to(torch.int32),
+        reward=algorithm.reward_spec.zeros((size,)),
+        discount=torch.ones(size),
+        observation=observation,
+        prev_action=reset_state(prev_action, is_first, no_action),
+        env_id=torch.arange(size),
+    )
 
 
 def _with_mask(spec: Nest, observation: Any, action_mask: ArrayLike | None) -> Any:

@@ -83,7 +83,8 @@ class FrameStacker(DataTransformer):
             state: what the previous call returned, or zeros, which count as the beginning of an episode.
         """
         begins = time_step.is_first() | (state.steps == 0)
-        anything_begins = self._stack_size > 1 and bool(begins.any())
+        # A recorded graph cannot look at values.
+        anything_begins = self._stack_size > 1 and (torch.compiler.is_compiling() or bool(begins.any()))
         observation = time_step.observation
         remembered = []
         for (field, axis), previous in zip(self._axes.items(), state.prev_frames, strict=True):

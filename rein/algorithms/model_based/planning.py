@@ -51,6 +51,8 @@ class PlannerInfo(NamedTuple):
 class PlanAlgorithm(OffPolicyAlgorithm):
     """Base of planners, for one continuous action with bounds; derive and define `find_plan`."""
 
+    export_obstacle = "it plans every action by trying many in a model, which is no fixed graph of tensor operations"
+
     def __init__(
         self,
         feature_spec: TensorSpec,

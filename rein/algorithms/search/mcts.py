@@ -68,6 +68,8 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
     dictionary, or a `SearchRoot`, the search uses its fields `valid_action_mask`, `steps` and `to_play`.
     """
 
+    export_obstacle = "it searches a tree for every action, which is no fixed graph of tensor operations"
+
     def __init__(
         self,
         observation_spec: Nest,
