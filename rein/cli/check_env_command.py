@@ -51,6 +51,7 @@ def _source(text: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except ImportError as error:
-        raise BadInputError(f"{module} cannot be imported ({error}): run where it is, or set PYTHONPATH") from error
+        hint = "run in the folder where it is, or set PYTHONPATH"
+        raise BadInputError(f"{module} cannot be imported ({error}): {hint}") from error
     except AttributeError as error:
         raise BadInputError(f"{module} has no {name}: name a class or function that makes an environment") from error

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import textwrap
 import traceback
@@ -42,6 +43,9 @@ COMMANDS = {
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",
 }
+
+_MODULE = re.compile(r"(?:--\w+=)?[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""`module:Name`, by which a world or a callback of the user is found."""
 
 _EXPECTED = (ValueError, TypeError, ImportError, OSError)
 
@@ -111,6 +115,8 @@ def _execute(words: list[str], session: Session) -> Outcome:
         hint = did_you_mean(name, COMMANDS) or " `rein --help` lists the commands."
         raise BadInputError(f"there is no command {name!r}.{hint}")
     arguments = make_parser(name).parse_intermixed_args(words[1:])
+    if "--trust" in words or any(_MODULE.match(word) for word in words):
+        sys.path.append("")  # modules of the folder that we are in; a console script starts without it
     outcome: Outcome = _module(name).run(arguments, session)
     return outcome
 

@@ -21,3 +21,17 @@ def bar_text(facts: Mapping[str, Any], show: Callable[[float], str]) -> str:
     bar, at_most = facts.get("bar"), facts.get("at_most")
     parts = ([] if bar is None else [show(bar)]) + ([] if at_most is None else [f"at most {show(at_most)}"])
     return " and ".join(parts) + (" in every seed" if parts and facts.get("in_every_seed") else "")
+
+
+def score_writer(facts: Mapping[str, Any]) -> Callable[[float], str]:
+    """How scores of an entry or record are written: as percentages where they are shares, else as short numbers."""
+    return _percent if facts.get("measure") in ("success_rate", "test_acc") else number_text
+
+
+def number_text(value: float) -> str:
+    """A score in as many digits as say something."""
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -17,7 +17,7 @@ from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
 from rein.training.svg_chart import line_chart, short_number
 from rein.zoo import ZooEntry, task_entries
-from rein.zoo.bars import bar_text
+from rein.zoo.bars import bar_text, number_text, score_writer
 from rein.zoo.conf_texts import text_hash
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
@@ -128,7 +128,7 @@ def _row(record: dict[str, Any]) -> str:
     entry = task_entries().get(record["name"])
     changed = ["the conf"] if entry is None else changed_settings(record, entry)
     stale = f" (stale: {', '.join(changed)} changed)" if changed else ""
-    show = _percent if record.get("measure") in ("success_rate", "test_acc") else _number
+    show = score_writer(record)
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
     cells = [
         record["name"] + stale,
@@ -139,21 +139,13 @@ def _row(record: dict[str, Any]) -> str:
         bar_text(record, show),
         f"**{show(record['score'])}**",
         ", ".join(map(show, scores)),
-        f"{_number(record['iqm'])} [{_number(record['iqm_interval'][0])}, {_number(record['iqm_interval'][1])}]",
+        f"{number_text(record['iqm'])} [{number_text(record['iqm_interval'][0])}, {number_text(record['iqm_interval'][1])}]",
         "yes" if record["met"] else "**no**",
         f"{np.mean([seed['seconds'] for seed in record['seeds']]) / 60:.1f}",
         record.get("reference") or "",
         record["version"],
     ]
     return "| " + " | ".join(cells) + " |\n"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def _curve(record: dict[str, Any]) -> str:

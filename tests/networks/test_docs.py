@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
 def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict = {}
-    for block in blocks[1:]:  # the first shows the form of a call
+    for block in blocks:
         with fresh_configs():
             exec(compile(block, str(PAGE), "exec"), names)
     assert names["values"].shape == (8, 2)

@@ -1,9 +1,11 @@
 """Worlds that come with Gymnasium, and any other id registered with it."""
 
 import re
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from rein.envs.headless import prepare_headless
 from rein.envs.mujoco_warnings import log_mujoco_warnings
@@ -77,7 +79,8 @@ def make_registered(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """Returns the world that Gymnasium has registered under the id.
 
     Args:
-        env_name: an id, or "module:id" to import the module that registers it first.
+        env_name: an id; "module:id" to import the module that registers it first; or "module:Name" of a class or function
+            in the module that makes a world.
         **kwargs: for `gymnasium.make`: the world's own arguments, `render_mode`, `max_episode_steps`.
     """
     prepare_headless(kwargs.get("render_mode"))
@@ -85,7 +88,28 @@ def make_registered(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
     if ":" not in env_name and env_name not in gym.registry:
         raise unknown_name(env_name, gym.registry, "environment")
     kwargs.setdefault("disable_env_checker", True)
+    if ":" in env_name and (maker := _maker(env_name)) is not None:
+        return gym.make(EnvSpec(id=env_name.partition(":")[2], entry_point=maker), **kwargs)
     return gym.make(env_name, **kwargs)
+
+
+def _maker(env_name: str) -> Any:
+    """The class or function that `module:Name` names; None if the module has none of that name."""
+    module, _, name = env_name.partition(":")
+    try:
+        maker = getattr(import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise ValueError(
+            f"{env_name!r}: there is no module {module!r}: run in the folder where it is (a saved run with --trust), or "
+            "set PYTHONPATH"
+        ) from error
+    if callable(maker):
+        return maker
+    if name not in gym.registry:
+        raise ValueError(f"{env_name!r}: {module} neither has a {name} nor registers an environment of that id")
+    return None
 
 
 def _make_mujoco(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:

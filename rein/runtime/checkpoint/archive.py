@@ -35,7 +35,7 @@ MAP_BYTES = 64 << 20
 class Checkpoint(NamedTuple):
     """A verified checkpoint that was read.
 
-    Args:
+    Attributes:
         step: what it was saved as.
         components: the state of each component that was asked for, by name; tensors on the CPU.
         path: its directory.

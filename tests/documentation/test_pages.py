@@ -1,0 +1,88 @@
+"""Every block of code on every page is executed, here or in the test of the page; every command can be understood."""
+
+import ast
+import doctest
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rein.cli.entry import COMMANDS, make_parser
+from rein.config import fresh_configs
+from tools.docs.pages import DOCS, ROOT, Block, all_pages, blocks_of
+
+TESTS_OF_PAGES = {
+    "cli.md": "cli/test_documentation.py",
+    "composition.md": "agents/test_composition_page.py",
+    "configuration.md": "config/test_documentation.py",
+    "distributed.md": "distributed/test_documentation.py",
+    "environments.md": "envs/test_environments_page.py",
+    "model_based.md": "algorithms/model_based/test_documentation.py",
+    "networks.md": "networks/test_docs.py",
+    "offline.md": "training/test_offline.py",
+    "particle_vi.md": "algorithms/particle_vi/test_page.py",
+    "python_api.md": "cli/test_documentation.py",
+    "representation.md": "algorithms/representation/test_page.py",
+    "search.md": "algorithms/search/test_documentation.py",
+    "suites.md": "envs/suites/test_suites_page.py",
+    "transforms.md": "transforms/test_documentation.py",
+    "README.md": "cli/test_documentation.py",
+}
+"""Pages whose blocks need more than to be executed one after the other; tutorials have a test of their own, too."""
+OTHER_COMMANDS = ("python", "pip", "make", "ray", "mkdir", "git", "ls", "tensorboard", "cat", ".venv/bin/pre-commit")
+
+
+def _own(page: Path) -> bool:
+    return page.name in TESTS_OF_PAGES or page.parent.name == "tutorials"
+
+
+PLAIN = [page for page in all_pages() if not _own(page) and any(b.kind in ("python", "pycon") for b in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.name)
+def test_blocks_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short_runs: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    with fresh_configs():
+        for block in blocks_of(page):
+            _execute(block, page, names)
+
+
+def _execute(block: Block, page: Path, names: dict[str, Any]) -> None:
+    place = f"{page.name}:{block.line}"
+    if block.kind == "python":
+        exec(compile(block.text, place, "exec"), names)
+    elif block.kind == "pycon":
+        output: list[str] = []
+        test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+        assert doctest.DocTestRunner(verbose=False).run(test, output.append, False).failed == 0, "".join(output)
+        names.update(test.globs)
+
+
+def test_pages_with_a_test_of_their_own_have_one() -> None:
+    for page, test in TESTS_OF_PAGES.items():
+        assert page.removesuffix(".md").lower() in (ROOT / "tests" / test).read_text().lower()
+        assert (DOCS / page).exists() or (ROOT / page).exists()
+
+
+@pytest.mark.parametrize("page", all_pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_compiles_and_commands_can_be_understood(page: Path) -> None:
+    for block in blocks_of(page):
+        if block.kind == "python":
+            ast.parse(block.text, f"{page.name}:{block.line}")
+        for command in block.commands:
+            _check_command(command, f"{page.name}:{block.line}")
+
+
+def _check_command(command: str, place: str) -> None:
+    for part in command.split("&&"):
+        program, *words = shlex.split(part.partition(" > ")[0].partition(" | ")[0].rstrip("& "))
+        if program != "rein":
+            assert program in OTHER_COMMANDS, f"{place}: {program}"
+            continue
+        assert words[0] in COMMANDS or words[0].startswith("-"), f"{place}: rein {words[0]}"
+        if words[0] in COMMANDS and "--help" not in words:
+            make_parser(words[0]).parse_intermixed_args([word for word in words[1:] if word != "..."])

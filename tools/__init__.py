@@ -1,0 +1,1 @@
+"""Tools to work on Rein; not part of the package."""
