@@ -116,7 +116,7 @@ def _execute(words: list[str], session: Session) -> Outcome:
         raise BadInputError(f"there is no command {name!r}.{hint}")
     arguments = make_parser(name).parse_intermixed_args(words[1:])
     if "--trust" in words or any(_MODULE.match(word) for word in words):
-        sys.path.append("")  # modules of the folder that we are in; a console script starts without it
+        sys.path.append(os.getcwd())  # modules of the folder that we are in; a console script starts without it
     outcome: Outcome = _module(name).run(arguments, session)
     return outcome
 

@@ -37,7 +37,7 @@ class Still(gymnasium.Env):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "still_world.py").write_text(WORLD)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     sys.modules.pop("still_world", None)
 
@@ -71,4 +71,4 @@ def test_what_is_not_there_is_said(folder: Path, capsys: pytest.CaptureFixture[s
 
 def test_other_commands_do_not_look_into_the_folder(folder: Path) -> None:
     assert main(["list", "parts"]) == 0
-    assert "" not in sys.path
+    assert str(folder) not in sys.path

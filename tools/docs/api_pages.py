@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 PACKAGE = Path(__file__).parents[2] / "rein"
 FOLDER = "api"
-MODULES = ("api", "data_structures", "specs")
+MODULES = ("data_structures", "specs")
 LEFT_OUT = ("rein", "rein.cli", "rein.algorithms")
 """Packages without names of their own to call."""
 
