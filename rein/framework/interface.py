@@ -42,6 +42,9 @@ class AlgorithmInterface(nn.Module, metaclass=_Constructed):
     """Whether `train_step` and `calc_loss` are the same operations at each update, but for what `update_form` says, and
     `after_update` does not need the infos, which compiled updates do not give."""
 
+    needs_update_infos: bool = False
+    """Whether with its settings `after_update` needs the infos after all; losses may say so, too."""
+
     def update_form(self) -> Hashable:
         """What tells apart updates that consist of different operations; the same value for the same operations."""
         return None

@@ -407,7 +407,11 @@ class RLAlgorithm(Algorithm):
         if buffers.get("") is not None:
             state["replay_buffer"] = buffers[""]
         parts = {name: buffer for name, buffer in buffers.items() if name and buffer is not None}
-        return {**state, "part_buffers": parts} if parts else state
+        if parts:
+            state["part_buffers"] = parts
+        since = {name: part.learning.compile_when.since for name, part in self._learners()}
+        compiled = {name or "root": iteration for name, iteration in since.items() if iteration is not None}
+        return {**state, "compiled": compiled} if compiled else state
 
     def load_training_state(self, state: Mapping[str, Any]) -> None:
         """Restores what `training_state` gave, before `state_dict` and the random numbers, which this may change."""
@@ -422,6 +426,10 @@ class RLAlgorithm(Algorithm):
             part = self.get_submodule(name)
             assert isinstance(part, Algorithm)
             part.learning.load_state_dict(buffer)
+        for name, part in self._learners():
+            since = state.get("compiled", {}).get(name or "root")
+            part.learning.compile_when.at_once = since is not None
+            part.learning.compile_when.since = since
 
     def _learners(self) -> list[tuple[str, Algorithm]]:
         """This algorithm and all below it that learn from stored data, by name."""

@@ -74,7 +74,7 @@ class TrainerConfig:
         empty_cache: bool = False,
         normalize_importance_weights_by_max: bool = False,
         clear_replay_buffer: bool = True,
-        compile: bool = False,
+        compile: bool | str = "auto",
         num_threads: int | str = "auto",
     ) -> None:
         """Collects the settings.
@@ -147,6 +147,7 @@ class TrainerConfig:
             clear_replay_buffer: empty the buffer after training on all of it.
             compile: compile updates to machine code where the algorithm allows it: faster by a half or more once compiled,
                 which takes up to a minute the first time and seconds when the compiler remembers it. Needs a C++ compiler.
+                "auto": beside training, once that is likely to pay; True: at the first update; False: never.
             num_threads: threads of one torch operation; "auto" finds the best number by measuring the run itself, unless
                 `set_torch_threads` or OMP_NUM_THREADS gives one.
         """
@@ -279,6 +280,8 @@ class TrainerConfig:
             raise ValueError(f"unroll_length is {self.unroll_length}: it must be positive")
         if not 0.0 <= self.epsilon_greedy <= 1.0:
             raise ValueError(f"epsilon_greedy is {self.epsilon_greedy}: it must be in [0, 1]")
+        if self.compile not in (True, False, "auto"):
+            raise ValueError(f'compile is {self.compile!r}: give "auto", True or False')
         if self.num_threads != "auto" and (not isinstance(self.num_threads, int) or self.num_threads < 1):
             raise ValueError(f'num_threads is {self.num_threads!r}: give "auto" or a number from 1')
         self._check_combinations()

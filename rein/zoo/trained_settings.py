@@ -60,6 +60,8 @@ _WATCHING = {
     },
 }
 _LABELS = ("name", "debug_summaries")
+_ROUNDING = ("TrainerConfig.compile", "UpdateSettings.compile")
+"""They change how numbers are rounded, and nothing else."""
 
 
 class TrainedSettings(NamedTuple):
@@ -84,7 +86,7 @@ class TrainedSettings(NamedTuple):
         mine, others = {**self.defaults, **self.chosen}, {**other.defaults, **other.chosen}
         different = {name for name in mine.keys() & others.keys() if mine[name] != others[name]}
         alone = (self.chosen.keys() - others.keys()) | (other.chosen.keys() - mine.keys())
-        return sorted(different | alone)
+        return sorted((different | alone) - set(_ROUNDING))
 
 
 def trained_settings(conf: Path) -> TrainedSettings:

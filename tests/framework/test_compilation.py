@@ -13,7 +13,7 @@ import torch
 import rein.zoo
 from rein.config import fresh_configs
 from rein.framework import Batch, ReplayTraining
-from rein.framework.updating import compilation
+from rein.framework.updating import compilation, compile_when
 from rein.framework.updating.gradients import differentiate, handled_parameters, losses
 from rein.runtime import LinearScheduler, summary
 from rein.runtime.schedules import as_scheduler
@@ -161,7 +161,7 @@ def _check_that_recording_draws_nothing(trainer: Trainer, batch: Any) -> None:
     parameters = handled_parameters(algorithm.optimizers())
     compiled = compilation.CompiledUpdate(algorithm, algorithm.learning.settings, parameters)
     state = torch.random.get_rng_state()
-    assert compiled._try_to_compile([batch], [None]) is not None
+    assert compiled._now("form", [batch], [None]) is not None
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
@@ -243,3 +243,104 @@ def test_a_compiler_that_fails_is_named_and_training_goes_on(
         trainer.algorithm.train_iter()
     assert any("no C++ compiler found" in record.message for record in caplog.records)
     assert any(not torch.equal(a, b) for a, b in zip(before, trainer.algorithm.parameters(), strict=True))
+
+
+# By itself, beside training.
+
+
+class ImaginedProcess:
+    """Compiles for as long as it is told to."""
+
+    is_running = True
+    failure: str | None = None
+    started = 0
+
+    def __init__(self, graph: Any, inputs: Any, options: Any) -> None:
+        type(self).started += 1
+
+    def close(self) -> str | None:
+        return self.failure
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> type[ImaginedProcess]:
+    """It pays at once to compile, and another process does it."""
+    kind = type("Process", (ImaginedProcess,), {})
+    monkeypatch.setattr(compilation, "CompilingProcess", kind)
+    monkeypatch.setattr(compile_when, "LEARNT_SECONDS", 0.0)
+    monkeypatch.setattr(compile_when, "LEFT_SECONDS", 0.0)
+    monkeypatch.setattr(compile_when, "can_compile", lambda: True)
+    return kind
+
+
+def _iterate(trainer: Trainer) -> int | None:
+    with trainer.run, summary.record_if(lambda: False):
+        trainer.algorithm.train_iter()
+        trainer._count()
+    return trainer.algorithm.learning.compile_when.since
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_updates_are_compiled_beside_training_and_the_iteration_is_kept(
+    make_trainer: Any, process: type[ImaginedProcess], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    trainer = make_trainer("ppo_cartpole")
+    assert [_iterate(trainer) for _ in range(3)] == [None, None, None]
+    assert process.started == 1
+    assert "beside training" in caplog.text
+    process.is_running = False
+    assert [_iterate(trainer) for _ in range(2)] == [3, 3]
+    assert "is compiled" in caplog.text
+    state = trainer.algorithm.training_state()
+    assert state["compiled"] == {"root": 3}
+    trainer.algorithm.learning.compile_when.since = None
+    trainer.algorithm.load_training_state(state)
+    assert trainer.algorithm.learning.compile_when.is_due()
+    assert not trainer.algorithm.learning.compile_when.is_waiting  # So it is compiled before the next update.
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_a_compiler_that_fails_beside_training_is_asked_once(
+    make_trainer: Any, process: type[ImaginedProcess], caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = make_trainer("ppo_cartpole")
+    process.is_running, process.failure = False, "no space left"
+    assert [_iterate(trainer) for _ in range(4)] == [None] * 4
+    assert process.started == 1
+    assert caplog.text.count("is not compiled: no space left") == 1
+
+
+def test_short_runs_are_not_compiled(make_trainer: Any, process: type[ImaginedProcess], monkeypatch: Any) -> None:
+    monkeypatch.setattr(compile_when, "LEFT_SECONDS", 1e9)
+    trainer = make_trainer("ppo_cartpole")
+    assert [_iterate(trainer) for _ in range(3)] == [None] * 3
+    assert process.started == 0
+
+
+def test_without_a_compiler_nothing_is_tried(
+    make_trainer: Any, process: type[ImaginedProcess], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(compile_when, "can_compile", lambda: False)
+    trainer = make_trainer("ppo_cartpole")
+    assert [_iterate(trainer) for _ in range(2)] == [None] * 2
+    assert process.started == 0
+
+
+@pytest.mark.slow
+def test_another_process_compiles_what_training_then_uses(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_when, "LEARNT_SECONDS", 0.0)
+    monkeypatch.setattr(compile_when, "LEFT_SECONDS", 0.0)
+    monkeypatch.setattr(compile_when, "can_compile", lambda: True)
+    trainer = make_trainer("ppo_cartpole")
+    while _iterate(trainer) is None:
+        compiled = trainer.algorithm.learning._compiled
+        assert compiled is None or compiled._refusal is None
+    assert trainer.algorithm.learning.compile_when.since
+
+
+@pytest.mark.parametrize("setting", ["SacAlgorithm.normalize_entropy_reward=True", "TDLoss.normalize_target=True"])
+def test_updates_whose_infos_are_needed_afterwards_are_refused(setting: str, make_trainer: Any) -> None:
+    trainer = make_trainer("sac_pendulum", setting)
+    refused = compilation.CompiledUpdate(trainer.algorithm, trainer.algorithm.learning.settings, [])
+    assert "keeps statistics" in str(refused._refusal)

@@ -121,7 +121,7 @@ class TDLoss(nn.Module):
         return self._target_normalizer[0] if self._target_normalizer else _target_normalizer(target.shape[2:])
 
     @property
-    def normalizes_target(self) -> bool:
+    def needs_update_infos(self) -> bool:
         """Whether there are statistics to keep by `take_targets`."""
         return self._normalize_target
 

@@ -162,7 +162,7 @@ def keep_target_statistics(td_losses: Iterable[Any], info: Any, targets: Callabl
         info: what `calc_loss` got.
         targets: from it, what the losses got: an info, and values to bootstrap from.
     """
-    normalizing = [loss for loss in td_losses if getattr(loss, "normalizes_target", False)]
+    normalizing = [loss for loss in td_losses if getattr(loss, "needs_update_infos", False)]
     if normalizing:
         arguments = targets(require_infos(info, "normalize_target"))
         for loss in normalizing:

@@ -228,6 +228,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         if use_entropy_reward and normalize_entropy_reward:
             spec = TensorSpec((head.num_temperatures,))
             self._entropy_normalizer = AdaptiveNormalizer(spec, auto_update=False, unit_std=True)
+            self.needs_update_infos = True
         self._calculate_priority = calculate_priority
         self._dqda_clipping = dqda_clipping
         self._reproduce_locomotion = reproduce_locomotion

@@ -319,7 +319,7 @@ class IqlAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
         """Moves the target critics; losses that normalize their targets take these in."""
         for loss in self._critic_losses:
-            if getattr(loss, "normalizes_target", False):
+            if getattr(loss, "needs_update_infos", False):
                 if nest.is_empty(info):
                     raise ValueError(
                         "compiled updates do not tell their targets: leave out normalize_target, or compile"

@@ -12,10 +12,9 @@ refused update is made without compilation, and the reason is logged once.
 """
 
 import logging
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +22,7 @@ from torch import Tensor
 from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
+from rein.framework.updating.compile_beside import CompilingProcess
 from rein.framework.updating.gradients import Batch, losses, total_loss
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
@@ -31,12 +31,16 @@ from rein.runtime.run import NoRunError
 from rein.statistics.host_scalar import HostScalar
 
 if TYPE_CHECKING:
+    from torch.fx import GraphModule
+
     from rein.framework.algorithm import Algorithm
 
 logger = logging.getLogger(__name__)
 
 _OPTIONS = {"fallback_random": True}
 MAX_GRAPHS = 4
+
+T = TypeVar("T")
 
 Weights = Sequence[Tensor | None]
 """Importance weights [B] of each batch."""
@@ -70,17 +74,43 @@ class _Graph(NamedTuple):
     """Structure of the losses and priorities."""
 
 
+class _Recording(NamedTuple):
+    """A graph as it was recorded, to be optimized by inductor."""
+
+    graph: "GraphModule"
+    inputs: list[Tensor]
+    result: _Graph
+
+    def optimized(self) -> _Graph:
+        """The graph that runs."""
+        from torch._inductor import compile as compile_graph
+
+        return self.result._replace(run=compile_graph(self.graph, self.inputs, options=_OPTIONS))
+
+
 class CompiledUpdate:
     """The compiled updates of an algorithm, one for each form of update and shape of minibatch."""
 
-    def __init__(self, algorithm: "Algorithm", settings: UpdateSettings, parameters: Sequence[Tensor]) -> None:
+    def __init__(
+        self,
+        algorithm: "Algorithm",
+        settings: UpdateSettings,
+        parameters: Sequence[Tensor],
+        beside: bool = False,
+        on_compiled: Callable[[], None] | None = None,
+    ) -> None:
         """Compiles nothing yet.
 
         Args:
             algorithm: what learns.
             settings: how it learns.
             parameters: what is optimized.
+            beside: let another process do most of the work, and make updates without compilation meanwhile.
+            on_compiled: called when an update is compiled.
         """
+        self._beside = beside
+        self._on_compiled = on_compiled
+        self._pending: dict[Hashable, tuple[CompilingProcess, _Recording]] = {}
         # A plain list keeps the algorithm from becoming a submodule of itself.
         self._algorithm = [algorithm]
         self._settings = settings
@@ -88,7 +118,7 @@ class CompiledUpdate:
         self._graphs: dict[Hashable, _Graph | None] = {}
         self._refusal = _refusal(algorithm, settings)
         if self._refusal is not None:
-            logger.warning("updates are not compiled: %s", self._refusal)
+            logger.log(logging.INFO if beside else logging.WARNING, "updates are not compiled: %s", self._refusal)
 
     def __call__(self, batches: Sequence[Batch], weights: Weights) -> Result | None:
         """Losses and gradients of an update; None if it is not compiled, and nothing was done.
@@ -105,9 +135,9 @@ class CompiledUpdate:
         key = (form, kinds, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data))
         graph = self._graphs.get(key)
         if graph is None:
-            if key in self._graphs or len(self._graphs) >= MAX_GRAPHS:
+            if key in self._graphs or (key not in self._pending and self._num_graphs >= MAX_GRAPHS):
                 return None
-            graph = self._graphs[key] = self._try_to_compile(batches, weights)
+            graph = self._beside_training(key, batches, weights) if self._beside else self._now(key, batches, weights)
             if graph is None:
                 return None
         with torch.no_grad():
@@ -122,21 +152,65 @@ class CompiledUpdate:
         """A copy of the algorithm, in this process or another, compiles for itself."""
         return _nothing, ()
 
-    def _try_to_compile(self, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
-        name = self._algorithm[0].name
-        started = time.perf_counter()
-        logger.info("compiling the update of %s; this takes up to a minute the first time, and seconds later on", name)
+    @property
+    def _num_graphs(self) -> int:
+        return len(self._graphs) + len(self._pending)
+
+    def _now(self, key: Hashable, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
+        """Compiles while training waits."""
+        logger.info(
+            "compiling the update of %s; this takes up to a minute the first time, and seconds later on",
+            self._algorithm[0].name,
+        )
+        graph = self._attempt(lambda: self._record(batches, weights).optimized())
+        self._graphs[key] = graph
+        self._tell(graph)
+        return graph
+
+    def _beside_training(self, key: Hashable, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
+        """Begins to compile in another process; when that has ended, takes what it has left for inductor."""
+        if key not in self._pending:
+            recording = self._attempt(lambda: self._record(batches, weights))
+            if recording is not None:
+                process = self._attempt(lambda: CompilingProcess(recording.graph, recording.inputs, _OPTIONS))
+                if process is not None:
+                    self._pending[key] = (process, recording)
+                    logger.info("compiling the update of %s beside training", self._algorithm[0].name)
+            return None
+        process, recording = self._pending[key]
+        if process.is_running:
+            return None
+        del self._pending[key]
+        failure = process.close()
+        if failure is not None:
+            self._refuse(failure)
+            return None
+        graph = self._graphs[key] = self._attempt(recording.optimized)
+        self._tell(graph)
+        return graph
+
+    def _record(self, batches: Sequence[Batch], weights: Weights) -> _Recording:
+        return _record(self._algorithm[0], self._settings, self._parameters, batches, weights)
+
+    def _attempt(self, step: Callable[[], T]) -> T | None:
+        """What a step of compiling gives; None if it cannot be done, and then nothing is compiled any more."""
         try:
-            graph = _compile(self._algorithm[0], self._settings, self._parameters, batches, weights)
+            return step()
         except NotCompilableError as error:
-            self._refusal = str(error)
+            self._refuse(str(error))
         except Exception as error:  # Whatever the compiler cannot do: the same update without it is always right.
-            self._refusal = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
-        else:
-            logger.info("compiled the update of %s in %.1f s", name, time.perf_counter() - started)
-            return graph
-        logger.warning("the update of %s is not compiled: %s", name, self._refusal)
+            self._refuse(f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}")
         return None
+
+    def _refuse(self, reason: str) -> None:
+        self._refusal = reason
+        logger.warning("the update of %s is not compiled: %s", self._algorithm[0].name, reason)
+
+    def _tell(self, graph: _Graph | None) -> None:
+        if graph is not None:
+            logger.info("the update of %s is compiled", self._algorithm[0].name)
+            if self._on_compiled is not None:
+                self._on_compiled()
 
 
 def _nothing() -> None:
@@ -150,6 +224,10 @@ def _refusal(algorithm: "Algorithm", settings: UpdateSettings) -> str | None:
     for module in algorithm.modules():
         if isinstance(module, Algorithm) and not vars(type(module)).get("is_compilable", False):
             return f"{type(module).__name__} does not say that its update may be compiled (is_compilable)"
+        if getattr(module, "needs_update_infos", False):
+            return (
+                f"{type(module).__name__} keeps statistics of what an update computes, which compiled ones do not tell"
+            )
     if settings.enable_amp:
         return "enable_amp and compile do not go together: choose one"
     return None
@@ -162,14 +240,13 @@ def _rows(batch: Batch, weights: Tensor | None) -> Nest:
     return experience.time_step, experience.state, rollout_info, () if weights is None else weights
 
 
-def _compile(
+def _record(
     algorithm: "Algorithm",
     settings: UpdateSettings,
     optimized: Sequence[Tensor],
     batches: Sequence[Batch],
     weights: Weights,
-) -> _Graph:
-    from torch._inductor import compile as compile_graph
+) -> _Recording:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     info_specs = [extract_spec(batch.experience.rollout_info, from_dim=2) for batch in batches]
@@ -207,8 +284,7 @@ def _compile(
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():
         graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
-    run = compile_graph(graph, inputs, options=_OPTIONS)
-    return _Graph(run, list(slots.values()), has_gradient, loss_structure[0])
+    return _Recording(graph, inputs, _Graph(graph, list(slots.values()), has_gradient, loss_structure[0]))
 
 
 def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:

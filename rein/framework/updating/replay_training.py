@@ -10,6 +10,7 @@ A rollout of T steps comes with a step T + 1 that was observed but not acted on,
 known to `calc_loss` and `preprocess_experience`; nothing is learnt from that step itself.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from rein.distributions import (
 )
 from rein.framework.steps import batch_major, sequences, shuffled
 from rein.framework.updating.compilation import CompiledUpdate
+from rein.framework.updating.compile_when import CompileWhen
 from rein.framework.updating.finite import skipped_updates
 from rein.framework.updating.gradients import (
     Batch,
@@ -73,6 +75,7 @@ class ReplayTraining:
         experience_spec: specs of what the buffer stores; None until known.
         processed_experience_spec: specs of what `preprocess_experience` gives; None until known.
         train_info_spec: specs of `AlgStep.info` of `train_step`; None until known.
+        compile_when: when updates are compiled.
     """
 
     def __init__(self, learner: "Algorithm", settings: UpdateSettings) -> None:
@@ -95,6 +98,7 @@ class ReplayTraining:
         self._saved_buffer: dict[str, Any] | None = None
         self._bound: tuple[list[Any], list[Parameter]] | None = None
         self._compiled: CompiledUpdate | None = None
+        self.compile_when = CompileWhen(settings.compile)
 
     @property
     def learner(self) -> "Algorithm":
@@ -287,8 +291,11 @@ class ReplayTraining:
     def update(self, batches: Sequence[Batch]) -> int:
         """One update from the sum of the losses of some batches; returns the number of samples trained on."""
         with timer("learn"):
+            before = time.perf_counter()
             gradients = self.compute_gradients(batches)
             self.apply_gradients(gradients)
+            if self.compile_when.is_waiting:
+                self.compile_when.learnt(time.perf_counter() - before)
         if self.train_info_spec is None and not nest.is_empty(gradients.info):
             self.train_info_spec = extract_spec(gradients.info, from_dim=2)
         self._give_priorities(batches, gradients)
@@ -301,8 +308,9 @@ class ReplayTraining:
     def compute_gradients(self, batches: Sequence[Batch]) -> Gradients:
         """Gradients of an update; nothing is changed by it."""
         parameters = self._optimized()[1]
-        if self.settings.compile and self._compiled is None and not summary.should_record_summaries():
-            self._compiled = CompiledUpdate(self.learner, self.settings, parameters)
+        if self._compiled is None and self.compile_when.is_due() and not summary.should_record_summaries():
+            when = self.compile_when
+            self._compiled = CompiledUpdate(self.learner, self.settings, parameters, when.is_waiting, when.compiled)
         return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled)
 
     def apply_gradients(self, gradients: Gradients) -> None:

@@ -31,7 +31,7 @@ class UpdateSettings:
     priority_replay_eps: float = 1e-6
     normalize_importance_weights_by_max: bool = False
     enable_amp: bool = False
-    compile: bool = False
+    compile: bool | str = False
     summarize_gradient_noise_scale: bool = False
 
     @classmethod

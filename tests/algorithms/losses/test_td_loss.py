@@ -179,7 +179,7 @@ class TestNormalizedTargets:
         other = segment([0, 5, 5, 5])
         before = loss(other, *arguments[1:]).loss
         assert torch.equal(loss(other, *arguments[1:]).loss, before)
-        assert not TDLoss().normalizes_target
+        assert not TDLoss().needs_update_infos
 
     def test_its_statistics_are_saved_and_restored(self) -> None:
         """A resumed run must scale its losses as the run that was stopped did."""
