@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 from rein.config import configurable
 from rein.ops import soft_update
+from rein.ops.polyak import copy_tensors
 from rein.runtime import Scheduler, as_scheduler
 from rein.statistics.host_scalar import HostScalar
 
@@ -50,6 +52,7 @@ class TargetUpdater(nn.Module):
         self._tau = as_scheduler(tau)
         self._period = period
         self._calls = HostScalar(0)
+        self._found: _Found | None = None
         if copy:
             self._move(1.0)
 
@@ -65,13 +68,39 @@ class TargetUpdater(nn.Module):
         self.forward()
 
     def _move(self, tau: float) -> None:
-        for source, target in self._pairs:
-            if isinstance(source, nn.Module) and isinstance(target, nn.Module):
-                soft_update(source, target, tau)
-            elif isinstance(source, Tensor) and isinstance(target, Tensor):
-                soft_update([source], [target], tau)
-            else:
-                raise TypeError(f"{type(source).__name__} cannot be followed by {type(target).__name__}")
+        if self._found is None:
+            self._found = _find(self._pairs)
+        sources, targets, with_buffers = self._found
+        soft_update(sources, targets, tau)
+        if tau > 0.0:
+            for source, target in with_buffers:
+                copy_tensors(list(source.buffers()), list(target.buffers()))
+
+
+class _Found(NamedTuple):
+    """What follows what."""
+
+    sources: list[Tensor]
+    targets: list[Tensor]
+    """Parameters, in the order of `sources`."""
+    with_buffers: list[tuple[nn.Module, nn.Module]]
+
+
+def _find(pairs: Iterable[tuple[Followed, Followed]]) -> _Found:
+    """Walks the models once: parameters stay the same objects, and all of them move in one call."""
+    found = _Found([], [], [])
+    for source, target in pairs:
+        if isinstance(source, nn.Module) and isinstance(target, nn.Module):
+            found.sources.extend(source.parameters())
+            found.targets.extend(target.parameters())
+            if next(source.buffers(), None) is not None:
+                found.with_buffers.append((source, target))
+        elif isinstance(source, Tensor) and isinstance(target, Tensor):
+            found.sources.append(source)
+            found.targets.append(target)
+        else:
+            raise TypeError(f"{type(source).__name__} cannot be followed by {type(target).__name__}")
+    return found
 
 
 def _as_list(models: Followed | Sequence[Followed]) -> list[Followed]:
