@@ -78,7 +78,8 @@ class _Recording(NamedTuple):
     """A graph as it was recorded, to be optimized by inductor."""
 
     graph: "GraphModule"
-    inputs: list[Tensor]
+    inputs: list[Any]
+    """Tensors."""
     result: _Graph
 
     def optimized(self) -> _Graph:
