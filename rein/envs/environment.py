@@ -314,6 +314,14 @@ class BufferedEnvironment(Environment):
             )
         return self._time_steps[self._index]
 
+    def cut(self) -> None:
+        """Ends all episodes where they are, as truncated; the next step begins new ones where worlds can be reset singly,
+        and in all of them otherwise.
+        """
+        self._require_open()
+        if self._started:
+            self._cut_worlds("they were asked to")
+
     @property
     def _form(self) -> str:
         """Which backends understand what `_get_worlds` gives: those with the same form."""

@@ -2,6 +2,7 @@
 
 from rein.optimizers.adam_tf import AdamTF
 from rein.optimizers.bound_later import BoundLater
+from rein.optimizers.rmsprop_tf import RMSpropTF
 from rein.optimizers.torch_optimizers import SGD, Adam, AdamW, NAdam, RAdam, RMSprop
 from rein.optimizers.trusted_updater import StepAdjustment, TrustedUpdater
 
@@ -14,6 +15,7 @@ __all__ = [
     "NAdam",
     "RAdam",
     "RMSprop",
+    "RMSpropTF",
     "StepAdjustment",
     "TrustedUpdater",
 ]

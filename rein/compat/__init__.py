@@ -1,0 +1,1 @@
+"""Other people's names over ours, for scripts and confs that were written for another library."""

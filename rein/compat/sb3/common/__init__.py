@@ -1,0 +1,1 @@
+"""Modules under the names that Stable-Baselines3 gives them."""

@@ -1,0 +1,11 @@
+"""See `rein.compat.sb3.vec_env`."""
+
+from rein.compat.sb3.vec_env import (
+    VecEnv,
+    VecEnvWrapper,
+)
+
+__all__ = [
+    "VecEnv",
+    "VecEnvWrapper",
+]
