@@ -32,9 +32,9 @@ TASKS: dict[str, dict[str, Any]] = {
         },
     },
     "a2c_cartpole": {"model": "A2C", "env": "CartPole-v1", "steps": 100_000, "n_envs": 8},
-    "sac_pendulum": {"model": "SAC", "env": "Pendulum-v1", "steps": 10_000, "keywords": {"learning_rate": 1e-3}},
-    "td3_pendulum": {"model": "TD3", "env": "Pendulum-v1", "steps": 10_000, "noise": 0.1},
-    "ddpg_pendulum": {"model": "DDPG", "env": "Pendulum-v1", "steps": 10_000, "noise": 0.1},
+    "sac_pendulum": {"model": "SAC", "env": "Pendulum-v1", "steps": 5_000, "keywords": {"learning_rate": 1e-3}},
+    "td3_pendulum": {"model": "TD3", "env": "Pendulum-v1", "steps": 5_000, "noise": 0.1},
+    "ddpg_pendulum": {"model": "DDPG", "env": "Pendulum-v1", "steps": 5_000, "noise": 0.1},
     "ppo_lunarlander": {
         "model": "PPO",
         "env": "LunarLander-v3",

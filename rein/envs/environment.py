@@ -315,9 +315,7 @@ class BufferedEnvironment(Environment):
         return self._time_steps[self._index]
 
     def cut(self) -> None:
-        """Ends all episodes where they are, as truncated; the next step begins new ones where worlds can be reset singly,
-        and in all of them otherwise.
-        """
+        """Ends all episodes where they are, as truncated; the next step begins new ones."""
         self._require_open()
         if self._started:
             self._cut_worlds("they were asked to")

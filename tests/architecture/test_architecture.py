@@ -26,7 +26,8 @@ def test_every_package_has_a_layer() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_module_without_a_subject_and_no_code_from_text(path: Path) -> None:
-    assert path.stem not in {"utils", "common", "helpers", "misc"}
+    if path.parent.parts[-3:] != ("compat", "sb3", "common"):  # Names that another library gives.
+        assert path.stem not in {"utils", "common", "helpers", "misc"}
     tree = ast.parse(path.read_text())
     calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert "eval" not in calls

@@ -16,6 +16,7 @@ class OnPolicyAlgorithm(BaseAlgorithm):
     """A model that learns from what it has just collected."""
 
     is_on_policy = True
+    reports_every = 1
     n_steps: int
 
     @property
@@ -23,15 +24,12 @@ class OnPolicyAlgorithm(BaseAlgorithm):
         """See `BaseAlgorithm`."""
         return self.n_steps
 
-    def learn(self, total_timesteps: int, callback: Any = None, log_interval: int | None = 1, **more: Any) -> Any:
-        """See `BaseAlgorithm`."""
-        return super().learn(total_timesteps, callback, log_interval, **more)
-
 
 class OffPolicyAlgorithm(BaseAlgorithm):
     """A model that learns from a replay buffer."""
 
     is_on_policy = False
+    reports_every = 4
     train_freq: int | tuple[int, str]
     gradient_steps: int
 
@@ -47,10 +45,6 @@ class OffPolicyAlgorithm(BaseAlgorithm):
     def updates_per_rollout(self) -> int:
         """See `BaseAlgorithm`."""
         return self.steps_per_rollout * self.n_envs if self.gradient_steps < 0 else self.gradient_steps
-
-    def learn(self, total_timesteps: int, callback: Any = None, log_interval: int | None = 4, **more: Any) -> Any:
-        """See `BaseAlgorithm`."""
-        return super().learn(total_timesteps, callback, log_interval, **more)
 
 
 class PPO(OnPolicyAlgorithm):
@@ -95,6 +89,8 @@ class PPO(OnPolicyAlgorithm):
 class A2C(OnPolicyAlgorithm):
     """Advantage actor-critic (Mnih et al. 2016)."""
 
+    reports_every = 100
+
     def __init__(
         self,
         policy: str,
@@ -126,10 +122,6 @@ class A2C(OnPolicyAlgorithm):
 
     def _settings(self) -> settings.Settings:
         return {**settings.run_settings(self), **settings.a2c_settings(self)}
-
-    def learn(self, total_timesteps: int, callback: Any = None, log_interval: int | None = 100, **more: Any) -> Any:
-        """See `BaseAlgorithm`."""
-        return super().learn(total_timesteps, callback, log_interval, **more)
 
 
 class DQN(OffPolicyAlgorithm):

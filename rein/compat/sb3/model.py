@@ -15,13 +15,14 @@ from torch import nn
 from rein.compat.sb3 import archive
 from rein.compat.sb3.callbacks import BaseCallback, CallbackList, ConvertCallback, ProgressBarCallback
 from rein.compat.sb3.keywords import Clock, NotSaved, plain_policy_kwargs, refuse, require_default
+from rein.compat.sb3.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from rein.compat.sb3.policy import Acting
 from rein.compat.sb3.records import Logger, learn_logger
 from rein.compat.sb3.run import Loop, ModelTrainer, on_device, start_trainer
-from rein.compat.sb3.training_batch import TrainingBatch
+from rein.compat.sb3.training_batch import TrainingBatch, as_world_takes
 from rein.compat.sb3.vec_env import VecEnv
 from rein.compat.sb3.vec_normalize import VecNormalize, unwrap_vec_normalize
-from rein.compat.sb3.vec_wrappers import transposed
+from rein.compat.sb3.vec_wrappers import VecTransposeImage, transposed
 from rein.compat.sb3.worlds import as_vec_env, set_random_seed
 from rein.envs.faults import EnvironmentFaultError
 from rein.runtime.seeding import draw_seed
@@ -45,6 +46,8 @@ class BaseAlgorithm(ABC):
     """
 
     is_on_policy: ClassVar[bool]
+    reports_every: ClassVar[int]
+    learning_rate: Any
 
     def __init__(self, keywords: Mapping[str, Any]) -> None:
         """Keeps the keywords, and builds the networks if there is an environment.
@@ -111,6 +114,9 @@ class BaseAlgorithm(ABC):
         self.env = env
         self.n_envs = env.num_envs
         self.observation_space, self.action_space = env.observation_space, env.action_space
+        self._given_observation_space = (
+            env.venv.observation_space if isinstance(env, VecTransposeImage) else env.observation_space
+        )
 
     def _build(self) -> None:
         """Makes trainer and networks for the environment."""
@@ -204,7 +210,7 @@ class BaseAlgorithm(ABC):
         self,
         total_timesteps: int,
         callback: Any = None,
-        log_interval: int | None = None,
+        log_interval: int | None = -1,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
@@ -214,7 +220,8 @@ class BaseAlgorithm(ABC):
         Args:
             total_timesteps: steps of all worlds together, rounded up to whole rollouts.
             callback: a `BaseCallback`, a list of them, or a function of locals and globals.
-            log_interval: rollouts (on-policy) or episodes (off-policy) between reports; None never reports.
+            log_interval: rollouts (on-policy) or episodes (off-policy) between reports; None never
+                reports, and -1 is what is usual for the model.
             tb_log_name: begin of the name of the folder of events; None is that of the class.
             reset_num_timesteps: False goes on counting, and lets schedules go on.
             progress_bar: show one.
@@ -237,7 +244,8 @@ class BaseAlgorithm(ABC):
         if reset_num_timesteps or not self._batch.is_untouched:
             self._trainer.begin_anew()
         self._start_time_and_step = time.perf_counter(), self.num_timesteps
-        self._log_interval, self._rollouts = log_interval, 0
+        self._log_interval = self.reports_every if log_interval == -1 else log_interval
+        self._rollouts = 0
         rollouts = -(-(total_timesteps - self.num_timesteps) // (self.steps_per_rollout * self.n_envs))
         self._loop.begin(self)
         assert self.env is not None
@@ -322,12 +330,9 @@ class BaseAlgorithm(ABC):
             episode_start: likewise.
             deterministic: False draws from the policy.
         """
-        space = self._given_observation_space
-        if space is None and self.env is not None:
-            space = self.env.unwrapped.observation_space
-        if space is not None:
-            observation = transposed(observation, space)
-        return self._require_acting().predict(observation, state, episode_start, deterministic)
+        observation = transposed(observation, self._given_observation_space)
+        actions, state = self._require_acting().predict(observation, state, episode_start, deterministic)
+        return as_world_takes(actions, self.action_space), state
 
     # Saving.
 
@@ -377,7 +382,7 @@ class BaseAlgorithm(ABC):
             "action_noise": _plain_noise(keywords.get("action_noise")),
             "observation_space": archive.space_to_json(self.observation_space),
             "action_space": archive.space_to_json(self.action_space),
-            "given_space": None if self.env is None else archive.space_to_json(self.env.unwrapped.observation_space),
+            "given_space": archive.space_to_json(self._given_observation_space),
             "num_envs": self.n_envs,
             "num_timesteps": self.num_timesteps,
         }
@@ -424,7 +429,7 @@ class BaseAlgorithm(ABC):
         }
         if "action_noise" in known:
             keywords.setdefault("action_noise", _noise(facts["action_noise"]))
-        model = cls(facts["policy"], None, **keywords)
+        model = cls(facts["policy"], None, **keywords)  # type: ignore[call-arg]
         model._adopt(facts, content.state["alg"], env)
         return model
 
@@ -432,8 +437,7 @@ class BaseAlgorithm(ABC):
         """Builds what was saved: to train, or without an environment to act."""
         self.observation_space = archive.space_from_json(facts["observation_space"])
         self.action_space = archive.space_from_json(facts["action_space"])
-        if facts["given_space"] is not None:
-            self._given_observation_space = archive.space_from_json(facts["given_space"])
+        self._given_observation_space = archive.space_from_json(facts["given_space"])
         self.n_envs = int(facts["num_envs"])
         self.num_timesteps = int(facts["num_timesteps"])
         if env is not None:
@@ -490,10 +494,11 @@ def _plain_noise(noise: Any) -> Any:
 
 
 def _noise(plain: Any) -> Any:
-    from rein.compat.sb3 import noise
-
     if plain is None:
         return None
     arguments = {name: np.asarray(value) if name in ("mean", "sigma") else value for name, value in plain.items()}
-    kinds = {one.__name__: one for one in (noise.NormalActionNoise, noise.OrnsteinUhlenbeckActionNoise)}
-    return kinds[arguments.pop("class")](**arguments)
+    kinds: dict[str, Any] = {
+        "NormalActionNoise": NormalActionNoise,
+        "OrnsteinUhlenbeckActionNoise": OrnsteinUhlenbeckActionNoise,
+    }
+    return kinds[plain["class"]](**{name: value for name, value in arguments.items() if name != "class"})

@@ -7,6 +7,7 @@ import numpy as np
 from torch import nn
 
 from rein.compat.sb3.run import ModelTrainer
+from rein.compat.sb3.training_batch import policy_actions
 from rein.config import Configs, config, fresh_configs, install_name_resolver, use_configs
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.runtime.run import Run
@@ -58,7 +59,7 @@ class Acting:
             seed: of what it draws.
             sampled_share: see the constructor.
         """
-        specs = WorldSpecs(spec_from_space(observation_space), spec_from_space(action_space))
+        specs = WorldSpecs(spec_from_space(observation_space), spec_from_space(policy_actions(action_space)))
         run = Run(seed=seed)
         with fresh_configs() as configs, run:
             install_name_resolver()

@@ -115,7 +115,7 @@ class TensorBoardOutputFormat:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Makes the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        self.writer = TensorBoardWriter(folder)
+        self.writer = TensorBoardWriter(Path(folder))
 
     def write(self, values: Mapping[str, Any], step: int) -> None:
         """Writes the numbers."""

@@ -149,7 +149,7 @@ def _make_atari(env_id: str, options: dict[str, Any], **kwargs: Any) -> gym.Env[
 
 
 def _signs_of_rewards(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    return gym.wrappers.TransformReward(env, lambda reward: float(np.sign(reward)))
+    return gym.wrappers.TransformReward(env, lambda reward: float(np.sign(float(reward))))
 
 
 def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
