@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,8 @@ SMALL: dict[str, Any] = {"n_steps": 16, "batch_size": 8, "n_epochs": 1, "policy_
 )
 def test_what_cannot_be_honoured_is_refused_in_one_line(model: Any, keywords: dict[str, Any], message: str) -> None:
     env = "CartPole-v1" if model in (PPO, A2C, DQN) else "Pendulum-v1"
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
         model("MlpPolicy", env, **keywords)
-    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -105,14 +105,14 @@ def test_a_function_is_not_saved_but_asked_for(tmp_path: Path) -> None:
     assert loaded.predict(observation, deterministic=True)[0] == model.predict(observation, deterministic=True)[0]
     with pytest.raises(ValueError, match="no environment"):
         loaded.learn(16)
-    with pytest.raises(NotSavedError, match='custom_objects={"learning_rate": ...}'):
+    with pytest.raises(NotSavedError, match="learning_rate was a function"):
         PPO.load(tmp_path / "model", env="CartPole-v1").learn(16)
     PPO.load(tmp_path / "model", env="CartPole-v1", custom_objects={"learning_rate": 1e-3}).learn(16)
 
 
 def test_a_model_is_loaded_by_its_own_class(tmp_path: Path) -> None:
     PPO("MlpPolicy", "CartPole-v1", **SMALL).save(tmp_path / "model")
-    with pytest.raises(ValueError, match="PPO.load"):
+    with pytest.raises(ValueError, match=r"PPO\.load"):
         A2C.load(tmp_path / "model")
 
 

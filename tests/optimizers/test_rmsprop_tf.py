@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -33,7 +34,7 @@ def test_state_goes_on_exactly_and_copies_are_fresh() -> None:
     other = one.copy()
     assert other.parameters() == []
     other.add_param_group({"params": [second]})
-    other.load_state_dict(one.state_dict())
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
     with torch.no_grad():
         second.copy_(first)
     assert stepped(one, first, -1.0) == stepped(other, second, -1.0)

@@ -3,13 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rein.compat.sb3.records import Logger
 from rein.compat.sb3.vec_env import VecEnv
-
-if TYPE_CHECKING:
-    from rein.compat.sb3.model import BaseAlgorithm
 
 
 class BaseCallback(ABC):
@@ -24,7 +21,7 @@ class BaseCallback(ABC):
         parent: the callback that calls this one, if another does.
     """
 
-    model: "BaseAlgorithm"
+    model: Any
 
     def __init__(self, verbose: int = 0) -> None:
         """Begins with no steps.
@@ -52,7 +49,7 @@ class BaseCallback(ABC):
         """The logger of the model."""
         return self.model.logger
 
-    def init_callback(self, model: "BaseAlgorithm") -> None:
+    def init_callback(self, model: Any) -> None:
         """Tells which model is trained."""
         self.model = model
         self._init_callback()
@@ -124,7 +121,7 @@ class EventCallback(BaseCallback):
         if callback is not None:
             callback.parent = self
 
-    def init_callback(self, model: "BaseAlgorithm") -> None:
+    def init_callback(self, model: Any) -> None:
         """See `BaseCallback`."""
         super().init_callback(model)
         if self.callback is not None:
@@ -154,7 +151,7 @@ class CallbackList(BaseCallback):
         super().__init__()
         self.callbacks = list(callbacks)
 
-    def init_callback(self, model: "BaseAlgorithm") -> None:
+    def init_callback(self, model: Any) -> None:
         """See `BaseCallback`."""
         super().init_callback(model)
         for one in self.callbacks:

@@ -12,8 +12,9 @@ from rein.config import Configs, config, fresh_configs, install_name_resolver, u
 from rein.envs.instances import TheBatch
 from rein.framework import TrainerConfig
 from rein.runtime import get_default_device, set_default_device
+from rein.training.callbacks import Callback, Training
 from rein.training.run_directory import RunDirectory
-from rein.training.trainer import Progress, Trainer
+from rein.training.trainer import Trainer
 
 Settings = dict[str, Any]
 
@@ -36,7 +37,7 @@ class ModelTrainer(Trainer):
 
     def stop(self) -> None:
         """Ends training after this iteration."""
-        self._stop.reason = "callback"
+        self.callbacks.training.stop("a callback has asked for it")
 
     def run_for(self, rollouts: int, after_rollout: Callable[[], None]) -> str | None:
         """Trains for so many rollouts; gives the name of what stopped it.
@@ -47,10 +48,14 @@ class ModelTrainer(Trainer):
         """
         if not rollouts:
             return None
-        self.observers = [_Observer(after_rollout)]
-        with use_configs(self.configs):
-            self.extend_updates((self.run.iterations + rollouts) * self.config.num_updates_per_train_iter)
-            return self.train().stopped_by
+        after = _AfterRollout(after_rollout)
+        self.callbacks.add([after])
+        try:
+            with use_configs(self.configs):
+                self.extend_updates((self.run.iterations + rollouts) * self.config.num_updates_per_train_iter)
+                return self.train().stopped_by
+        finally:
+            self.callbacks.remove([after])
 
     def restore_replay(self, state: Any) -> None:
         """Takes over stored steps."""
@@ -58,15 +63,12 @@ class ModelTrainer(Trainer):
             self.algorithm.restore_replay_buffer(state)
 
 
-class _Observer:
+class _AfterRollout(Callback):
     def __init__(self, after_rollout: Callable[[], None]) -> None:
         self._after_rollout = after_rollout
 
-    def on_iteration(self, progress: Progress) -> None:
+    def on_iteration(self, training: Training) -> None:
         self._after_rollout()
-
-    def on_evaluation(self, progress: Progress, result: Any) -> None:
-        """There is none."""
 
 
 def start_trainer(settings: Callable[[], Settings], batch: TrainingBatch, folder: str, name: str) -> ModelTrainer:

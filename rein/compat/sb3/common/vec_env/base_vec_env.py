@@ -7,7 +7,7 @@ from rein.compat.sb3.vec_env import (
 )
 
 __all__ = [
-    "VecEnvStepReturn",
     "VecEnv",
+    "VecEnvStepReturn",
     "VecEnvWrapper",
 ]
