@@ -40,7 +40,7 @@ from rein.framework.updating.update_summaries import summarize
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
 from rein.runtime import summary
-from rein.transforms import DataTransformer
+from rein.transforms import DataTransformer, IdentityDataTransformer
 
 
 class OfflineInfo(NamedTuple):
@@ -337,6 +337,11 @@ class Algorithm(AlgorithmInterface):
         self._pre_loaded = True
 
     # Collecting.
+
+    @property
+    def transforms_data(self) -> bool:
+        """Whether the data transformer of the run changes anything."""
+        return self.data_transformer is not None and not isinstance(self.data_transformer, IdentityDataTransformer)
 
     def transform_timestep(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         """Applies the data transformer of the run to a time step from the environment.

@@ -10,7 +10,7 @@ import torch
 import rein.zoo
 from rein import nest
 from rein.algorithms.on_policy import ActorCriticAlgorithm
-from rein.config import fresh_configs
+from rein.config import config, fresh_configs
 from rein.data_structures import StepType, TimeStep
 from rein.distributions import compute_log_probability
 from rein.envs.metrics import EpisodeMetrics
@@ -18,6 +18,7 @@ from rein.framework.acting import rollout
 from rein.runtime import summary
 from rein.training.launch import configure, start_run
 from rein.training.run_directory import RunDirectory
+from rein.transforms import FrameStacker, ObservationNormalizer, RewardClipping
 
 
 def _collect(path: Path, entry: str, *overrides: str) -> tuple[Any, Any]:
@@ -38,8 +39,7 @@ def test_infos_belong_to_the_recorded_steps_and_actions(
     collect = rollout.collect_quickly
     monkeypatch.setattr(rollout, "collect_quickly", lambda *args: used.append(1) or collect(*args))
     with fresh_configs():
-        overrides = () if entry != "ppo_pendulum" else ("TrainerConfig.data_transformer_ctor=None",)
-        trainer, experience = _collect(tmp_path / "run", entry, *overrides)
+        trainer, experience = _collect(tmp_path / "run", entry)
     assert used == [1]
     info, step = experience.rollout_info, experience.time_step
     algorithm = trainer.algorithm
@@ -56,6 +56,35 @@ def test_infos_belong_to_the_recorded_steps_and_actions(
     taken = info.action[:-1].clamp(torch.tensor(limits.minimum), torch.tensor(limits.maximum))
     assert torch.equal(taken[follows], step.prev_action[1:][follows])
     assert algorithm.env_steps == int((step.step_type[:20] != StepType.FIRST).sum())
+
+
+def _greedy_steps(path: Path, is_quick: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """The buffer and the transformer after two rollouts of a policy without chance, which sees stacked, normalized steps."""
+    if not is_quick:
+        monkeypatch.setattr(rollout.Rollout, "_find_quick_actor", lambda self: None)
+    with fresh_configs():
+        config(
+            "TrainerConfig", data_transformer_ctor=[FrameStacker, ObservationNormalizer, RewardClipping], mutable=False
+        )
+        trainer, _ = _collect(
+            path, "dqn_cartpole", "DqnAlgorithm.rollout_epsilon_greedy=0.0", "TrainerConfig.random_seed=3"
+        )
+        with trainer.run, summary.record_if(lambda: False):
+            trainer.algorithm.unroll(15)
+    assert (trainer.algorithm.rollout._quick_actor() is not None) == is_quick
+    return trainer.algorithm.learning.buffer, trainer.algorithm.data_transformer
+
+
+def test_what_is_transformed_is_recorded_as_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick, transformer = _greedy_steps(tmp_path / "quick", True, monkeypatch)
+    slow, other = _greedy_steps(tmp_path / "slow", False, monkeypatch)
+    assert quick.total_size == slow.total_size == 35 * quick.num_environments
+    for mine, theirs in zip(nest.flatten(quick.gather_all()[0]), nest.flatten(slow.gather_all()[0]), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    states = transformer.state_dict(), other.state_dict()
+    assert len(states[0]) > 0
+    for name, value in states[0].items():
+        torch.testing.assert_close(value, states[1][name])
 
 
 def test_an_algorithm_with_its_own_rollout_step_is_asked_at_each_step(tmp_path: Path) -> None:

@@ -62,6 +62,20 @@ class Actor:
         self.transform_state: Nest = algorithm.initial_transform_state(batch_size)
         self.bounds = ActionBounds(action_spec)
 
+    def see(self, raw: TimeStep, keep: bool = True) -> TimeStep:
+        """What the policy sees of a step: transformed, [B, ...].
+
+        Args:
+            raw: what the environments show, [B, ...].
+            keep: whether the transformer's state goes on from here, and its statistics take the step in.
+        """
+        # Running statistics must not count a step twice.
+        with nullcontext() if keep else frozen_statistics():
+            time_step, state = self._algorithm[0].transform_timestep(raw, self.transform_state)
+        if keep:
+            self.transform_state = state
+        return time_step
+
     def act(self, raw: TimeStep, with_grad: bool = False, keep: bool = True) -> Acted:
         """One step of the policy.
 
@@ -72,9 +86,8 @@ class Actor:
         """
         algorithm = self._algorithm[0]
         step_of = algorithm.rollout_step if self._purpose == "rollout" else algorithm.predict_step
-        # Running statistics must not count a step twice.
+        time_step = self.see(raw, keep)
         with nullcontext() if keep else frozen_statistics():
-            time_step, transform_state = algorithm.transform_timestep(raw, self.transform_state)
             state = reset_state(self.policy_state, raw.is_first(), self.initial_state)
             with torch.set_grad_enabled(with_grad):
                 if with_grad:
@@ -82,7 +95,7 @@ class Actor:
                 else:
                     step = step_of(time_step, state)
         if keep:
-            self.transform_state, self.policy_state = transform_state, step.state
+            self.policy_state = step.state
         return Acted(time_step, step, state, self.bounds.clip(step.output))
 
 

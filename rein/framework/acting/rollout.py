@@ -12,7 +12,6 @@ from rein.framework.acting.quick_rollout import QuickActor, collect_quickly
 from rein.nest import Nest
 from rein.runtime.timers import timer
 from rein.specs import TensorSpec
-from rein.transforms import IdentityDataTransformer
 
 if TYPE_CHECKING:
     from rein.envs import Environment
@@ -52,7 +51,7 @@ class Rollout:
         algorithm = self._algorithm[0]
         quick = self._quick_actor()
         if quick is not None:
-            experience = collect_quickly(algorithm, quick, self.env, self.actor.bounds, length, with_grad, True)
+            experience = collect_quickly(algorithm, quick, self.env, self.actor, length, with_grad, True)
             algorithm.learning.note_rollout_info(experience.rollout_info, from_dim=2)
             return experience
         time_steps: list[TimeStep] = []
@@ -84,11 +83,10 @@ class Rollout:
         return self._found_actor[0]
 
     def _find_quick_actor(self) -> QuickActor | None:
-        algorithm, env = self._algorithm[0], self.env
-        transformer = algorithm.data_transformer
-        is_raw = transformer is None or isinstance(transformer, IdentityDataTransformer)
-        is_vector = isinstance(env.observation_spec, TensorSpec) and env.observation_spec.dtype == torch.float32
-        if not is_raw or not is_vector or not nest.is_empty(algorithm.rollout_state_spec):
+        algorithm = self._algorithm[0]
+        seen = algorithm.observation_spec
+        is_vector = isinstance(seen, TensorSpec) and seen.dtype == torch.float32
+        if not is_vector or not nest.is_empty(algorithm.rollout_state_spec):
             return None
         return algorithm.quick_actor()
 
@@ -116,7 +114,7 @@ class Rollout:
 
     def _collect_quickly_for_replay(self, quick: QuickActor, length: int) -> Experience:
         algorithm = self._algorithm[0]
-        experience = collect_quickly(algorithm, quick, self.env, self.actor.bounds, length, False, False)
+        experience = collect_quickly(algorithm, quick, self.env, self.actor, length, False, False)
         with timer("store"):
             algorithm.observe_rollout_for_replay(experience)
         return index_distributions(experience, -1)
