@@ -171,12 +171,10 @@ class CompiledUpdate:
     def _beside_training(self, key: Hashable, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
         """Begins to compile in another process; when that has ended, takes what it has left for inductor."""
         if key not in self._pending:
-            recording = self._attempt(lambda: self._record(batches, weights))
-            if recording is not None:
-                process = self._attempt(lambda: CompilingProcess(recording.graph, recording.inputs, _OPTIONS))
-                if process is not None:
-                    self._pending[key] = (process, recording)
-                    logger.info("compiling the update of %s beside training", self._algorithm[0].name)
+            begun = self._attempt(lambda: self._begin(batches, weights))
+            if begun is not None:
+                self._pending[key] = begun
+                logger.info("compiling the update of %s beside training", self._algorithm[0].name)
             return None
         process, recording = self._pending[key]
         if process.is_running:
@@ -189,6 +187,10 @@ class CompiledUpdate:
         graph = self._graphs[key] = self._attempt(recording.optimized)
         self._tell(graph)
         return graph
+
+    def _begin(self, batches: Sequence[Batch], weights: Weights) -> tuple[CompilingProcess, _Recording]:
+        recording = self._record(batches, weights)
+        return CompilingProcess(recording.graph, recording.inputs, _OPTIONS), recording
 
     def _record(self, batches: Sequence[Batch], weights: Weights) -> _Recording:
         return _record(self._algorithm[0], self._settings, self._parameters, batches, weights)
