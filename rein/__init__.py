@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from rein.runtime import summary
     from rein.specs import BoundedTensorSpec, TensorSpec
+    from rein.training.comparison import compare
     from rein.training.conf_specs import (
         get_action_spec,
         get_observation_spec,
@@ -62,6 +63,7 @@ _HOMES = {
     "get_reward_spec": "training.conf_specs",
     "make": "api",
     "load": "api",
+    "compare": "training.comparison",
 }
 _MODULES = ("config", "nest", "runtime", "networks", "optimizers", "replay", "envs", "distributions", "specs")
 

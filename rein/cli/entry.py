@@ -31,6 +31,7 @@ COMMANDS = {
     "evaluate": "measure a trained policy on held-out seeds",
     "play": "watch a trained policy, or record it as mp4 or gif",
     "plot": "draw curves of runs, with confidence bands over seeds",
+    "compare": "say which runs are better, and how sure that is",
     "report": "write report.html of a run",
     "sweep": "train with many settings and seeds in parallel",
     "export": "write a trained policy as ONNX or torch file, complete and compared with the original",
@@ -40,6 +41,7 @@ COMMANDS = {
     "verify": "train zoo entries from scratch and compare them with their bars",
     "check-env": "try an environment and say what is wrong with it",
     "cluster": "say what a Ray cluster has, and whether Rein would run there",
+    "doctor": "say what this machine and installation have, and what to mend",
     "list": "list algorithms, zoo and environments",
     "demo": "train PPO on CartPole-v1 in about half a minute",
 }

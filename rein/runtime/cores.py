@@ -15,6 +15,16 @@ def usable_cores() -> int:
     return cores if quota is None else max(1, min(cores, math.floor(quota)))
 
 
+def allowed_cores() -> int:
+    """Cores that the affinity of this process leaves."""
+    return len(_allowed())
+
+
+def time_quota() -> float | None:
+    """Cores' worth of time that the control group of this process grants; None for no limit."""
+    return _quota(_CGROUP)
+
+
 def idle_seconds() -> float | None:
     """Seconds that the usable cores were idle since the machine was started, summed; None where nothing tells.
 

@@ -193,6 +193,30 @@ def bootstrap_interval(
     return low, high
 
 
+def interquartile_mean(values: Array) -> float:
+    """Mean of the middle half of all values."""
+    ordered = np.sort(values, axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def stratified_interval(strata: Sequence[Array], level: float = 0.95, resamples: int = 2000) -> tuple[float, float]:
+    """Bootstrap interval of the interquartile mean of all values, drawn anew within each stratum.
+
+    Args:
+        strata: values of each, such as the episode returns of a seed, or the scores of the runs on a task.
+        level: of the interval.
+        resamples: number of draws.
+    """
+    rng = np.random.default_rng(0)
+    draws = [
+        interquartile_mean(np.concatenate([rng.choice(one, len(one)) for one in strata])) for _ in range(resamples)
+    ]
+    tail = 50 * (1 - level)
+    low, high = np.percentile(draws, [tail, 100 - tail])
+    return float(low), float(high)
+
+
 def group_bands(
     runs: Sequence[RunDirectory], metric: str = TRAINING_RETURN, x_axis: str = "env_steps", window: int = 1
 ) -> list[Band]:

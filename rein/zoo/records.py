@@ -6,7 +6,6 @@ edited by hand.
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,30 +46,6 @@ def changed_settings(record: dict[str, Any], entry: ZooEntry) -> list[str]:
     if recorded is None:
         return ["all of them, as the record has none"]
     return TrainedSettings(**recorded).changes_to(trained_settings(entry.path))
-
-
-def interquartile_mean(values: Array) -> float:
-    """Mean of the middle half of all values."""
-    ordered = np.sort(values, axis=None)
-    cut = len(ordered) // 4
-    return float(ordered[cut : len(ordered) - cut].mean())
-
-
-def stratified_interval(returns: Sequence[Array], level: float = 0.95, resamples: int = 2000) -> tuple[float, float]:
-    """Bootstrap interval of the interquartile mean, episodes drawn anew within each seed.
-
-    Args:
-        returns: episode returns of each seed.
-        level: of the interval.
-        resamples: number of draws.
-    """
-    rng = np.random.default_rng(0)
-    draws = [
-        interquartile_mean(np.concatenate([rng.choice(one, len(one)) for one in returns])) for _ in range(resamples)
-    ]
-    tail = 50 * (1 - level)
-    low, high = np.percentile(draws, [tail, 100 - tail])
-    return float(low), float(high)
 
 
 def read_record(name: str, directory: Path = RESULTS) -> dict[str, Any] | None:

@@ -16,12 +16,18 @@ import numpy as np
 from rein.replay.datasets import DataSet
 from rein.training.hardware import describe_machine
 from rein.training.run_directory import RunDirectory
-from rein.training.statistics_of_runs import EVALUATION_RETURN, Curve, read_curve
+from rein.training.statistics_of_runs import (
+    EVALUATION_RETURN,
+    Curve,
+    interquartile_mean,
+    read_curve,
+    stratified_interval,
+)
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import is_met
 from rein.zoo.processes import command_line, one_thread
 from rein.zoo.recordings import make_recordings, recordings_of
-from rein.zoo.records import interquartile_mean, settings_facts, stratified_interval
+from rein.zoo.records import settings_facts
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 _CURVE_POINTS = 60

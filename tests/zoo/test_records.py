@@ -5,15 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rein.training.statistics_of_runs import interquartile_mean, stratified_interval
 from rein.zoo import ZooEntry, read_entry, task_entries
 from rein.zoo.records import (
-    interquartile_mean,
     is_stale,
     note_texts,
     read_record,
     results_page,
     settings_facts,
-    stratified_interval,
     write_record,
 )
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
