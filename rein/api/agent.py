@@ -19,6 +19,7 @@ from rein.framework import RLAlgorithm
 from rein.nest import Nest
 from rein.runtime.checkpoint import Checkpointer
 from rein.runtime.checkpoint.durable import put_in_place
+from rein.runtime.run import Run
 from rein.training.callbacks import create_callbacks
 from rein.training.console import open_display
 from rein.training.evaluation import EvaluationResult
@@ -28,6 +29,7 @@ from rein.training.policy import Policy
 from rein.training.prediction import Predictor
 from rein.training.report import write_report
 from rein.training.run_directory import RunDirectory
+from rein.training.supplying import say_what_to_supply
 from rein.training.trainer import Trainer, TrainingResult
 
 if TYPE_CHECKING:
@@ -50,15 +52,22 @@ class AgentHandle:
         supply: Mapping[str, Any] | None = None,
         kept_as: str | None = None,
     ) -> None:
-        self._policy = policy
         self._directory = directory
         self._trainer = trainer
         self._temporary = temporary
         self._random_numbers = random_numbers
         self._supply = dict(supply or {})
         self._kept_as = kept_as
-        self._actor = _predictor_of(policy)
+        self._drawn_numbers = RandomNumbers()
+        self._use_policy(policy)
         self._closer = None if trainer is None else weakref.finalize(self, trainer.close)
+
+    def _use_policy(self, policy: Policy) -> None:
+        """Acts by `policy` from now on."""
+        self._policy = policy
+        spec, action_spec = policy.observation_spec, policy.algorithm.action_spec
+        self._actor = self._latest = Predictor(policy.algorithm, spec, action_spec, policy.fitted_from)
+        self._explorer = Predictor(policy.algorithm, spec, action_spec, policy.fitted_from, "rollout")
 
     @property
     def algorithm(self) -> RLAlgorithm:
@@ -78,7 +87,7 @@ class AgentHandle:
     @property
     def state(self) -> Nest:
         """Recurrent state after the last `predict`, a nest of tensors [B, ...]; None before the first."""
-        return self._actor.state
+        return self._latest.state
 
     def train(
         self,
@@ -120,6 +129,7 @@ class AgentHandle:
             finally:
                 trainer.callbacks.remove(more)
         self._actor.forget()
+        self._explorer.forget()
         return result
 
     def evaluate(self, num_episodes: int = 10, seed: int | None = None) -> EvaluationResult:
@@ -137,8 +147,9 @@ class AgentHandle:
         state: Nest = None,
         episode_start: ArrayLike | None = None,
         action_mask: ArrayLike | None = None,
+        deterministic: bool = True,
     ) -> Any:
-        """The deterministic action for an observation as Gymnasium gives it, or a batch of actions for a batch.
+        """The action for an observation as Gymnasium gives it, or a batch of actions for a batch.
 
         A recurrent policy remembers what it saw since the episode began: say so with `episode_start=True` at the first
         observation of each further episode. A memoryless policy needs nothing of this.
@@ -149,11 +160,25 @@ class AgentHandle:
             episode_start: whether an episode begins here, a bool or [B]; None is False but for the very first call.
             action_mask: valid actions, [n] or [B, n], in a world that tells them beside the observation, such as
                 `info["action_mask"]`.
+            deterministic: whether to take the best action; else one is drawn as in training: from the distribution of a
+                stochastic policy, with the exploration of another. The memory of a recurrent policy is kept apart.
+
+        Raises:
+            ValueError: the observation does not fit, or has NaN in it.
         """
-        return self._actor.act(observation, state, episode_start, action_mask)
+        if deterministic:
+            self._latest = self._actor
+            return self._actor.act(observation, state, episode_start, action_mask)
+        self._latest = self._explorer
+        with self._drawn_numbers, use_configs(self._policy.configs), Run(seed=self._policy.seed):
+            return self._explorer.act(observation, state, episode_start, action_mask)
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> Path:
         """Saves all that is needed to act and to train further, and returns the directory.
+
+        Networks, losses, functions and worlds of your own are saved by their names in the modules that they are from. What
+        has no such name, because a script, a notebook or a function defines it, is named in a warning: `rein.load` has to
+        be given it again.
 
         Args:
             path: a new directory.
@@ -162,7 +187,9 @@ class AgentHandle:
         target = Path(path)
         if overwrite and (target / "run.json").exists():
             return self._replace(target)
-        self._save_to(RunDirectory.create(target))
+        directory = RunDirectory.create(target)
+        self._save_to(directory)
+        say_what_to_supply(directory)
         return target
 
     def _save_to(self, directory: RunDirectory) -> None:
@@ -189,6 +216,7 @@ class AgentHandle:
         try:
             self._save_to(RunDirectory.create(beside))
             put_in_place(beside, target)
+            say_what_to_supply(RunDirectory(target))
         finally:
             shutil.rmtree(beside, ignore_errors=True)
         return target
@@ -263,8 +291,7 @@ class AgentHandle:
             self._directory = RunDirectory.open(copy, self._directory.is_trusted)
             with fresh_configs() as configs, self._random_numbers:
                 self._trainer = resume_run(self._directory, supply=self._supply, prepare=attach)
-            self._policy = policy_of(self._trainer, configs)
-            self._actor = _predictor_of(self._policy)
+            self._use_policy(policy_of(self._trainer, configs))
             self._closer = weakref.finalize(self, self._trainer.close)
         return self._trainer
 
@@ -273,10 +300,6 @@ def policy_of(trainer: Trainer, configs: Configs) -> Policy:
     """The policy that a trainer trains."""
     specs = trainer.specs
     return Policy(trainer.algorithm, specs.observation, configs, trainer.run.seed, fitted_from=specs.fitted_from)
-
-
-def _predictor_of(policy: Policy) -> Predictor:
-    return Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec, policy.fitted_from)
 
 
 def _is_interactive() -> bool:

@@ -23,14 +23,13 @@ from rein.training.ensemble_handle import EnsembleHandle
 from rein.training.launch import configure, start_run, start_supervised
 from rein.training.offline import NO_ENVIRONMENT
 from rein.training.run_directory import RunDirectory
+from rein.training.supplying import ENV_NAME
 from rein.zoo import ZooEntry, find_algorithm, task_entries
 
 EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.Env[Any, Any] | VectorEnv[Any, Any, Any]
 DataSource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 logger = logging.getLogger("rein")
-
-ENV_NAME = "create_environment.env_name"
 
 
 @overload

@@ -12,13 +12,17 @@ import functools
 import importlib.util
 import inspect
 import math
+import os
 import re
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+from rein.config.errors import SavedConfigError
 from rein.config.names import CONF_MODULES
 
 _MAX_DEPTH = 40
@@ -179,8 +183,11 @@ def object_name(value: Any) -> str:
 class Decoder:
     """Turns what `Encoder` gave back into values; one for all values of a file, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: bool = False) -> None:
+        """Makes a decoder; with `trust`, it imports and calls what the file names."""
         self._made: dict[int, Any] = {}
+        self._named = trusted_object if trust else named_object
+        self._trusts = trust
 
     def decode(self, data: Any) -> Any:
         """The value.
@@ -195,7 +202,8 @@ class Decoder:
         if depth > _MAX_DEPTH:
             raise ValueError(f"values are nested more than {_MAX_DEPTH} deep")
         if isinstance(data, str):
-            check_text(data)
+            if not self._trusts:
+                check_text(data)
             return data
         if data is None or isinstance(data, bool | int | float):
             return data
@@ -215,10 +223,10 @@ class Decoder:
             "$frozenset": lambda items: frozenset(inner(one) for one in items),
             "$dict": lambda pairs: {inner(key): inner(one) for key, one in pairs},
             "$bytes": lambda text: base64.b64decode(text, validate=True),
-            "$name": named_object,
+            "$name": self._named,
             "$dtype": _dtype,
             "$same": lambda number: self._made[number],
-            "$enum": lambda name: _member(named_object(name), data["member"]),
+            "$enum": lambda name: _member(self._named(name), data["member"]),
         }
         try:
             if mark in simple:
@@ -232,7 +240,7 @@ class Decoder:
         raise ValueError(f"{mark!r} stands for no value")
 
     def _make(self, mark: str, data: dict[str, Any], inner: Callable[[Any], Any]) -> Any:
-        target = named_object(data[mark])
+        target = self._named(data[mark])
         args = [inner(one) for one in data["args"]]
         keywords = {str(key): inner(one) for key, one in data["keywords"].items()}
         if mark == "$partial":
@@ -276,9 +284,7 @@ def named_object(name: Any) -> Any:
         NotDataError: it is none that a file may name.
         ValueError: there is none of that name.
     """
-    module, colon, qualified = str(name).partition(":")
-    if not colon or not _NAME.fullmatch(module) or not _NAME.fullmatch(qualified) or "__" in qualified:
-        raise ValueError(f"{str(name)[:80]!r} is no name of an object")
+    module, qualified = _split_name(name)
     if f"{module}:{qualified}" in _torch_functions().values():
         return _look_up(module, qualified)
     if module == "builtins" and qualified in _BUILTINS.split():
@@ -296,6 +302,29 @@ def named_object(name: Any) -> Any:
     return found
 
 
+def trusted_object(name: Any) -> Any:
+    """What `named_object` gives, importing its module if need be: only for names from those who are trusted."""
+    module, qualified = _split_name(name)
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise SavedConfigError(
+            f"{module}.{qualified} cannot be imported ({error}): put the module where Python finds it, or give the value by "
+            "supply={name: value}"
+        ) from error
+    found = _look_up(module, qualified)
+    if found is None:
+        raise ValueError(f"{module} has no {qualified}")
+    return found
+
+
+def _split_name(name: Any) -> tuple[str, str]:
+    module, colon, qualified = str(name).partition(":")
+    if not colon or not _NAME.fullmatch(module) or not _NAME.fullmatch(qualified) or "__" in qualified:
+        raise ValueError(f"{str(name)[:80]!r} is no name of an object")
+    return module, qualified
+
+
 def check_object(found: Any) -> None:
     """Raises `NotDataError` unless a file may name a class or function."""
     module, name = str(getattr(found, "__module__", "")), str(getattr(found, "__qualname__", found))
@@ -304,7 +333,7 @@ def check_object(found: Any) -> None:
     if _is_from(module, _CLASSES_FROM):
         if is_class or owner is not None or (_is_from(module, _FUNCTIONS_FROM) and "." not in name):
             return
-    elif not _is_from(module, ("rein",)) and (owner is not None or (is_class and _is_part(found))):
+    elif not _is_from(module, ("rein",)) and (owner is not None or (is_class and _is_part(found)) or _is_own(module)):
         return
     raise NotDataError(f"{module}.{name}", module)
 
@@ -314,6 +343,18 @@ def _is_part(cls: type) -> bool:
     bases = (("gymnasium", "Env"), ("torch.nn", "Module"), ("numpy", "generic"))
     known = [getattr(sys.modules.get(module), name, None) for module, name in bases]
     return any(base is not None and issubclass(cls, base) for base in known)
+
+
+def _is_own(module: str) -> bool:
+    """Whether an imported module is the user's: neither of Python nor of an installed package, which anybody could name."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if not isinstance(file, str) or module == "__main__":
+        return False
+    path = os.path.realpath(file)
+    places = [os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    if {"site-packages", "dist-packages"} & set(Path(path).parts):
+        return False
+    return not any(path.startswith(place + os.sep) for place in places)
 
 
 def _is_from(module: str, packages: Iterable[str]) -> bool:

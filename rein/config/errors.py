@@ -4,6 +4,7 @@ import linecache
 import os
 import re
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import NamedTuple
 
@@ -40,6 +41,22 @@ class ConfFileError(ConfigError):
 
 class SavedConfigError(ConfigError):
     """A directory holds no saved configuration, a damaged one, or a different one."""
+
+
+class MissingValuesError(SavedConfigError):
+    """A saved configuration lacks values that could not be saved.
+
+    Attributes:
+        missing: names of the settings, with what the values looked like.
+    """
+
+    def __init__(self, folder: os.PathLike[str], missing: Mapping[str, str]) -> None:
+        listed = "; ".join(f"{name} = {text}" for name, text in missing.items())
+        super().__init__(
+            f"{os.fspath(folder)}: these values were given by code and could not be saved, so give them again, "
+            f"supply={{name: value}}: {listed}"
+        )
+        self.missing = dict(missing)
 
 
 class UntrustedCodeError(SavedConfigError):

@@ -1,7 +1,7 @@
 """A configuration from disk: rebuilt from data, or by the confs that were saved if their author is trusted."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +11,14 @@ from rein.config.api import pre_config, validate_pre_configs
 from rein.config.conf_files import load_config
 from rein.config.configs import ACTIVE, Configs
 from rein.config.data_values import Decoder, NotDataError, check_data, check_object
-from rein.config.errors import ConfigError, OverrideSyntaxError, Place, SavedConfigError, UntrustedCodeError
+from rein.config.errors import (
+    ConfigError,
+    MissingValuesError,
+    OverrideSyntaxError,
+    Place,
+    SavedConfigError,
+    UntrustedCodeError,
+)
 from rein.config.names import CONF_MODULES
 from rein.config.overrides import Reference, parse_override
 from rein.config.plain_files import PlainFileError, read_json, read_plain
@@ -22,7 +29,10 @@ _ZOO = Path(__file__).parents[1] / "zoo"
 
 
 def load_saved_config(
-    directory: str | os.PathLike[str], supply: Mapping[str, Any] | None = None, trust: bool = False
+    directory: str | os.PathLike[str],
+    supply: Mapping[str, Any] | None = None,
+    trust: bool = False,
+    optional: Collection[str] = (),
 ) -> None:
     """Rebuilds the configuration that `save_config` wrote; if it fails, nothing has been configured.
 
@@ -33,27 +43,34 @@ def load_saved_config(
     Args:
         directory: where `save_config` wrote to.
         supply: values that could not be saved because they are no literals, by the full names that the
-            error without them lists. They, and any other value here, win over the saved ones.
-        trust: run the code that was saved with the configuration. Only for runs whose author you trust.
+            error without them lists, or an end of them. They, and any other value here, win over the saved ones.
+        trust: run the code that was saved with the configuration, and import the modules that it names. Only for runs whose
+            author you trust.
+        optional: settings whose values are left at their defaults if they could not be saved, or would need trust.
 
     Raises:
         UntrustedCodeError: it cannot be rebuilt without running or importing code; the message says which.
     """
     folder = Path(directory)
     index = _read_index(folder)
-    supplied = dict(supply or {})
-    missing = [name for name in index["not_saved"] if name not in supplied]
+    saved_names = [*index["not_saved"], *index.get("named", {}), *index["overrides"]]
+    supplied = _Supply(supply or {}, saved_names)
+    missing = [name for name in index["not_saved"] if name not in supplied and not _is_one_of(name, optional)]
     if missing:
-        listed = "\n  ".join(f"{name} = {index['not_saved'][name]}" for name in missing)
-        raise SavedConfigError(
-            f"{folder}: these values were no literals and were given by code outside a conf, so that they could not be "
-            f"saved. Pass them as load_saved_config(..., supply={{name: value}}):\n  {listed}"
-        )
+        raise MissingValuesError(folder, {name: index["not_saved"][name] for name in missing})
     configs = ACTIVE.configs
     before = configs.snapshot()
     problems = _Problems(folder)
     try:
-        pre_config(supplied)
+        pre_config(supplied.values)
+        decoder = Decoder(trust)
+        for name, data in index.get("named", {}).items():
+            # Objects that several values share stay one only if all are decoded.
+            value = problems.catch(
+                name, partial(decoder.decode, data), quiet=_is_one_of(name, optional) or name in supplied
+            )
+            if name not in supplied and value is not None:
+                pre_config({name: value}, place=f"{folder / INDEX}")
         for name, text in index["overrides"].items():
             if name not in supplied:
                 value = _read_value(folder, name, text)
@@ -63,14 +80,34 @@ def load_saved_config(
                         continue
                 pre_config({name: value}, place=f"{folder / INDEX}")
         problems.raise_if_any()
-        _configure(folder, index, configs, problems, trust)
+        _configure(folder, index, configs, problems, trust, supplied)
         validate_pre_configs()
     except BaseException:
         configs.restore(before)
         raise
 
 
-def _configure(folder: Path, index: dict[str, Any], configs: Configs, problems: "_Problems", trust: bool) -> None:
+class _Supply:
+    """Values that the caller gives, found also by an end of their names; under the names that were saved."""
+
+    def __init__(self, values: Mapping[str, Any], saved_names: Sequence[str]) -> None:
+        self.values: dict[str, Any] = {}
+        for name, value in values.items():
+            meant = [one for one in saved_names if _is_one_of(one, [name])]
+            self.values[meant[0] if len(meant) == 1 else name] = value
+
+    def __contains__(self, name: str) -> bool:
+        return _is_one_of(name, self.values)
+
+
+def _is_one_of(name: str, others: Collection[str]) -> bool:
+    """Whether a name is among others, one of which may be the end of the other."""
+    return any(f".{name}".endswith(f".{one}") or f".{one}".endswith(f".{name}") for one in others)
+
+
+def _configure(
+    folder: Path, index: dict[str, Any], configs: Configs, problems: "_Problems", trust: bool, supplied: _Supply
+) -> None:
     """Gives what the confs gave."""
     saved = {_saved_path(folder, name): str(name) for name in (*index["main"], *_imported(index))}
     shipped = _shipped(folder, index, saved)
@@ -85,7 +122,7 @@ def _configure(folder: Path, index: dict[str, Any], configs: Configs, problems: 
         for main in index["main"]:
             load_config(_saved_path(folder, main))
     elif saved:
-        _give_values(folder, index, configs, saved, problems)
+        _give_values(folder, index, configs, saved, problems, supplied)
 
 
 def _imported(index: dict[str, Any]) -> list[str]:
@@ -116,7 +153,12 @@ def _same_content(folder: Path, saved: str, shipped: Path) -> bool:
 
 
 def _give_values(
-    folder: Path, index: dict[str, Any], configs: Configs, saved: dict[str, str], problems: "_Problems"
+    folder: Path,
+    index: dict[str, Any],
+    configs: Configs,
+    saved: dict[str, str],
+    problems: "_Problems",
+    supplied: _Supply,
 ) -> None:
     """Gives the values that `values.json` holds, as if the confs had been run."""
     paths = {name: path for path, name in saved.items()}
@@ -131,7 +173,7 @@ def _give_values(
         for name, data in values["defined"].items():
             configs.user.defaults[str(name)] = problems.catch(name, partial(decoder.decode, data), quiet=True)
         for name, entry in values["settings"].items():
-            _give(configs, str(name), entry, paths, decoder, problems)
+            _give(configs, str(name), entry, paths, decoder, problems, quiet=str(name) in supplied)
     except (KeyError, TypeError, AttributeError) as error:
         raise SavedConfigError(f"{folder / VALUES} is damaged: {error!r}") from error
     problems.raise_if_any()
@@ -150,6 +192,7 @@ def _give(
     paths: Mapping[str, str],
     decoder: Decoder,
     problems: "_Problems",
+    quiet: bool,
 ) -> None:
     try:
         owner, parameter = configs.locate(name)
@@ -161,7 +204,7 @@ def _give(
     full_name = owner.full_name(parameter)
     existing = configs.settings.get(full_name)
     # Objects that several values share stay one only if all are decoded.
-    value = problems.catch(name, lambda: decoder.decode(entry["value"]))
+    value = problems.catch(name, lambda: decoder.decode(entry["value"]), quiet)
     if existing is None or not existing.outside:
         source = paths[str(entry["conf"])]
         place = Place(source, int(entry["line"]))
@@ -203,7 +246,8 @@ class _Problems:
             listed = "\n  ".join(self.found[:20])
             raise UntrustedCodeError(
                 f"{self._folder}: this run cannot be rebuilt from data alone:\n  {listed}\nIf you trust whoever made it, "
-                "allow that with --trust (in Python: trust=True); modules of your own may also be imported before"
+                "allow that with --trust (in Python: trust=True); modules of your own may also be imported before, and in "
+                "Python values be given by supply={name: value}"
             )
 
 
@@ -235,6 +279,8 @@ def _read_index(folder: Path) -> dict[str, Any]:
     for key, kind in kinds.items():
         if not isinstance(index.get(key), kind):
             raise SavedConfigError(f"{path} is damaged: '{key}' is no {kind.__name__}")
+    if not isinstance(index.get("named", {}), dict):
+        raise SavedConfigError(f"{path} is damaged: 'named' is no dict")
     if not all(isinstance(imports, dict) for imports in index["imports"].values()):
         raise SavedConfigError(f"{path} is damaged: 'imports' holds something else than dicts")
     return index

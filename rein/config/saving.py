@@ -5,6 +5,7 @@ A saved configuration is `conf/` (each conf file that was run, as it was read), 
 `operative.py` (what was used, for people).
 """
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,7 @@ from rein.config.configs import ACTIVE, Configs
 from rein.config.data_values import Encoder, NotDataError
 from rein.config.errors import SavedConfigError
 from rein.config.overrides import Reference, literal_text
-from rein.config.plain_files import replace_file
+from rein.config.plain_files import read_json, replace_file
 from rein.config.render import operative_config_str
 
 FORMAT = 1
@@ -47,6 +48,16 @@ def save_config(directory: str | os.PathLike[str]) -> None:
         replace_file(folder / INDEX, files[INDEX])
 
 
+def values_not_saved(directory: str | os.PathLike[str]) -> dict[str, str]:
+    """What `save_config` could not save there, because no name leads to it: names of settings and looks of their values."""
+    folder = Path(directory)
+    if not (folder / INDEX).exists():
+        return {}
+    content = read_json(folder / INDEX, folder)
+    found = content.get("not_saved") if isinstance(content, dict) else None
+    return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
+
+
 def _layout(configs: Configs) -> dict[str, str]:
     """Paths of the conf files relative to the deepest folder that holds all of them."""
     if not configs.conf_files:
@@ -62,6 +73,8 @@ def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
         if setting.source is None and not setting.outside:
             given[name] = setting.value
     texts = {name: literal_text(value) for name, value in given.items()}
+    named = _by_name({name: given[name] for name, text in sorted(texts.items()) if text is None})
+    lost = [name for name, text in sorted(texts.items()) if text is None and name not in named]
     imports = {
         relative[path]: {written: relative[target] for written, target in conf.imports.items()}
         for path, conf in configs.conf_files.items()
@@ -69,11 +82,21 @@ def _index(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "overrides": {name: text for name, text in sorted(texts.items()) if text is not None},
-        "not_saved": {name: repr(given[name]) for name, text in sorted(texts.items()) if text is None},
-        "kinds": {name: _kind(given[name]) for name, text in sorted(texts.items()) if text is None},
+        "named": named,
+        "not_saved": {name: repr(given[name]) for name in lost},
+        "kinds": {name: _kind(given[name]) for name in lost},
         "main": [relative[path] for path in configs.main_files],
         "imports": imports,
     }
+
+
+def _by_name(given: dict[str, Any]) -> dict[str, Any]:
+    """Values that are no literals, as data that names what they are made of; without those for which there is none."""
+    encoder, found = Encoder(), {}
+    for name, value in given.items():
+        with contextlib.suppress(NotDataError):
+            found[name] = encoder.encode(value)
+    return found
 
 
 def _values(configs: Configs, relative: dict[str, str]) -> dict[str, Any]:
@@ -117,7 +140,8 @@ def _is_same(name: str, present: bytes, content: bytes) -> bool:
         indices = [json.loads(one) for one in (present, content)]
         for index in indices:
             index["not_saved"] = sorted(index["not_saved"])
-            index.setdefault("kinds", indices[1]["kinds"])
+            for added_later in ("kinds", "named"):
+                index.setdefault(added_later, indices[1][added_later])
         return bool(indices[0] == indices[1])
     except (ValueError, TypeError, KeyError):
         return False  # A damaged index is no configuration like this one: the caller says so.

@@ -27,6 +27,7 @@ from rein.training.supervised import (
     measure,
 )
 from rein.training.supervised_runs import load_supervised, resume_supervised_run
+from rein.training.supplying import say_what_to_supply
 
 Array = NDArray[np.float32]
 
@@ -156,6 +157,7 @@ class EnsembleHandle:
         if self._directory.summaries.exists():
             shutil.copytree(self._directory.summaries, target.summaries)
         target.adopt({**self._directory.record(), "status": "saved"})
+        say_what_to_supply(target, is_data=("data_creator", "data_creator_outlier", "input_tensor_spec"))
         return target.path
 
     def report(self) -> Path:

@@ -15,6 +15,7 @@ from rein.training.construction import WorldSpecs, algorithm_state, build_algori
 from rein.training.evaluation import EvaluationResult, evaluate
 from rein.training.offline import has_environment, load_specs
 from rein.training.run_directory import RunDirectory, RunDirectoryError
+from rein.training.supplying import ONLY_TO_TRAIN
 
 _MOST_ENVIRONMENTS = 10
 
@@ -119,7 +120,7 @@ def load_policy(
     find_checkpoint(directory, step)
     install_name_resolver()
     with fresh_configs() as configs:
-        load_saved_config(directory.config, supply, directory.is_trusted)
+        load_saved_config(directory.config, supply, directory.is_trusted, optional=ONLY_TO_TRAIN)
         settings = TrainerConfig(root_dir=str(directory.path))
         seed = int(directory.record().get("seed") or 0)
         with Run(directory.path, seed=seed):

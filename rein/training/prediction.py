@@ -11,7 +11,7 @@ from rein import nest
 from rein.data_structures import StepType, TimeStep
 from rein.envs.action_forms import action_form
 from rein.framework import RLAlgorithm
-from rein.framework.acting.actor import Actor, without_learning
+from rein.framework.acting.actor import Actor, Purpose, without_learning
 from rein.nest import Nest
 from rein.networks import MASK_KEY
 from rein.networks.state import reset_state
@@ -19,7 +19,7 @@ from rein.specs import TensorSpec
 
 
 class Predictor:
-    """Chooses actions with `predict_step`, for one world or a batch of them."""
+    """Chooses actions, for one world or a batch of them."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Predictor:
         observation_spec: Nest,
         action_spec: Nest,
         fitted_from: tuple[Any, str] | None = None,
+        purpose: Purpose = "predict",
     ) -> None:
         """Makes a predictor that has not acted yet.
 
@@ -35,10 +36,12 @@ class Predictor:
             observation_spec: specs of the observation as the environment gives it.
             action_spec: specs of the action.
             fitted_from: the action space of the worlds and the form that the algorithm takes it in, if another.
+            purpose: "predict" for the best action, "rollout" to explore as in training.
         """
         self._algorithm = algorithm
         self._observation_spec = observation_spec
         self._action_spec = action_spec
+        self._purpose: Purpose = purpose
         self._form = None if fitted_from is None else action_form(*fitted_from)
         self._actor: Actor | None = None
         self._prev_action: Nest = None
@@ -89,7 +92,7 @@ class Predictor:
     def _begin(self, size: int, episode_start: ArrayLike | None) -> NDArray[np.bool_]:
         if size != self._batch_size:
             self._batch_size = size
-            self._actor = Actor(self._algorithm, self._action_spec, size, "predict")
+            self._actor = Actor(self._algorithm, self._action_spec, size, self._purpose)
             self._prev_action = nest.map_structure(lambda spec: spec.zeros((size,)), self._action_spec)
             episode_start = True if episode_start is None else episode_start
         started = np.asarray(False if episode_start is None else episode_start, dtype=bool)
@@ -162,6 +165,9 @@ def _to_tensors(spec: Nest, value: Any, path: str) -> Nest:
     shape = tuple(tensor.shape)
     if shape != tuple(spec.shape) and shape[1:] != tuple(spec.shape):
         raise ValueError(f"{path} has shape {shape}: give {tuple(spec.shape)}, or (batch, *{tuple(spec.shape)})")
+    if tensor.is_floating_point() and bool(tensor.isnan().any()):
+        where = tuple(tensor.isnan().nonzero()[0].tolist())
+        raise ValueError(f"{path} is NaN at {where}: no action answers that; see what the environment has computed")
     return tensor.to(spec.dtype)
 
 

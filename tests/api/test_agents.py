@@ -98,9 +98,12 @@ def test_environments_by_class_and_by_function(source: Any, tmp_path: Path) -> N
     agent = api.make("ppo", env=source, **SMALL)
     agent.train(64)
     path = agent.save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="give it again"):
-        api.load(path)
-    loaded = api.load(path, env=source)
+    if source is Swing:  # Its name leads to it.
+        loaded = api.load(path)
+    else:
+        with pytest.raises(ValueError, match="give it again"):
+            api.load(path)
+        loaded = api.load(path, env=source)
     observation = np.array([1.0, 0.0, 0.5], np.float32)
     action = loaded.predict(observation)
     assert action.shape == (1,)
