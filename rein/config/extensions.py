@@ -6,7 +6,6 @@ my_module:Watch(limit=3)      a class of a module; it must be trusted, or import
 """
 
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -87,19 +86,13 @@ def _from_module(module: str, name: str, what: str, trust: bool) -> Callable[...
 
 
 def _import(module: str, what: str) -> None:
-    """Imports a module; one that lies in the working directory is found too, as with `python -m`."""
-    here = os.getcwd()
-    added = here not in sys.path and "" not in sys.path
-    if added:
-        sys.path.insert(0, here)
     try:
         import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise ExtensionError(f"{what}: {module} cannot be imported: {error}") from error
-        raise ExtensionError(f"{what}: there is no module {module}, neither installed nor in {here}") from error
+        raise ExtensionError(
+            f"{what}: there is no module {module}, neither installed nor in the folder you are in"
+        ) from error
     except Exception as error:
         raise ExtensionError(f"{what}: {module} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        if added:
-            sys.path.remove(here)
