@@ -3,9 +3,13 @@
 Prints the mean return with a bootstrap confidence interval. Of a run on labelled data it prints accuracy, calibration and,
 where there are outliers, how well uncertainty finds them, and draws both into the directory of the run.
 
+An agent of a board game is measured with --against: it plays so many games against each opponent, half of them as the
+first, and all players are rated; a player who moves by chance has rating 0.
+
 Example:
   rein evaluate runs/ppo_cartpole-0-1 --episodes 100
   rein evaluate runs/ppo_cartpole-0-1 --json
+  rein evaluate runs/muzero_tic_tac_toe-0-1 --against random --against minimax_erring --against runs/older@500
 """
 
 import argparse
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING
 from rein.cli.command import Outcome, Session, add_checkpoint_argument, add_machine_arguments, add_trust_argument
 
 if TYPE_CHECKING:
+    from rein.training.policy import Policy
     from rein.training.run_directory import RunDirectory
 
 
@@ -24,6 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
     add_checkpoint_argument(parser)
     parser.add_argument("--env", metavar="ID", help="environment, for a run that was trained without one")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="OPPONENT",
+        help="play games against random, one_move_ahead, minimax, minimax_erring, RUN or RUN@ITERATION; repeatable",
+    )
     parser.add_argument("--level", type=float, default=0.95, help="of the confidence interval (default: %(default)s)")
     parser.add_argument("--record", action="store_true", help="add the result to the evaluations and report of the run")
     add_trust_argument(parser)
@@ -49,6 +61,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     supply = {} if arguments.env is None else {"create_environment.env_name": arguments.env}
     policy = load_policy(directory, arguments.checkpoint, supply)
     policy.require_environment()
+    if arguments.against:
+        return _play_matches(arguments, session, directory, policy)
     session.start_working()
     result = policy.evaluate(arguments.episodes, arguments.seed)
     low, high = result.confidence_interval(arguments.level)
@@ -69,6 +83,34 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     if result.successes is not None:
         text += f", {result.successes.mean():.0%} of them successful"
     return Outcome(data, text)
+
+
+def _play_matches(
+    arguments: argparse.Namespace, session: Session, directory: "RunDirectory", policy: "Policy"
+) -> Outcome:
+    import json
+
+    from rein.cli.command import BadInputError
+    from rein.training.matches import AGENT, MatchError, find_opponents, play_matches
+    from rein.training.report import write_report
+    from rein.training.run_directory import write_atomically
+
+    try:
+        opponents = find_opponents(arguments.against, policy.seed, arguments.trust)
+        data = play_matches(policy, opponents, arguments.episodes, arguments.seed)
+    except MatchError as error:
+        raise BadInputError(str(error)) from error
+    data = {"directory": str(directory.path), "checkpoint": policy.checkpoint, **data}
+    if arguments.record:
+        write_atomically(directory.matches, json.dumps(data, indent=1))
+        write_report(directory)
+    lines = [f"agent: Elo {data['elo'][AGENT]}"]
+    for name, one in data["against"].items():
+        lines.append(
+            f"{name}: Elo {data['elo'][name]}; {one['games']} games: {one['wins']} won, {one['draws']} drawn, "
+            f"{one['losses']} lost"
+        )
+    return Outcome(data, "\n".join(lines))
 
 
 def _evaluate_supervised(arguments: argparse.Namespace, session: Session, directory: "RunDirectory") -> Outcome:

@@ -94,7 +94,7 @@ def _zoo(show_all: bool) -> Section:
 def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
     from rein.zoo.bars import bar_text
 
-    is_share = entry.get("measure") in ("success_rate", "test_acc")
+    is_share = entry.get("measure") in ("success_rate", "share_of_bars", "test_acc")
     bar = bar_text(entry, lambda value: _score(value, is_share))
     name = str(entry["algorithm"]).removesuffix("Algorithm")
     task, length = (

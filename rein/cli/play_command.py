@@ -1,16 +1,19 @@
 """Shows what a trained policy does, as a video or in a window, or what a planning policy imagines, as a picture.
 
 Without --output or --window the video goes into the directory of the run; so does the picture of --plan, and into the
-report of the run.
+report of the run. With --human you play a board game against the policy in the terminal; an agent that searches shows how
+often it has visited each move.
 
 Example:
   rein play runs/ppo_cartpole-0-1 --output policy.mp4
   rein play runs/ppo_cartpole-0-1 --output policy.gif --every 2 --scale 2
   rein play runs/ppo_cartpole-0-1 --window --episodes 3
   rein play runs/mbrl_cem_pendulum-0-1 --plan --output plans.svg
+  rein play runs/muzero_tic_tac_toe-0-1 --human --side second
 """
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="draw imagined trajectories of plans beside the real one of an episode"
     )
+    parser.add_argument("--human", action="store_true", help="play a board game against it in the terminal")
+    parser.add_argument(
+        "--side", choices=("first", "second"), default="first", help="your side with --human (default: %(default)s)"
+    )
     parser.add_argument("--episodes", type=int, default=1, metavar="N", help="episodes (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="chooses other held-out seeds")
     add_checkpoint_argument(parser)
@@ -54,6 +61,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError("--window and --output exclude each other: keep one")
     if arguments.episodes < 1:
         raise BadInputError(f"--episodes {arguments.episodes} is impossible: give at least 1")
+    if arguments.human and (arguments.window or arguments.output or arguments.plan):
+        raise BadInputError("--human is a game in the terminal: leave out --window, --output and --plan")
     if arguments.plan and arguments.window:
         raise BadInputError("--plan and --window exclude each other: plans are drawn into a file")
     if arguments.plan and arguments.output and Path(arguments.output).suffix.lower() != ".svg":
@@ -70,6 +79,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     use_machine(arguments)
     policy = load_policy(directory, arguments.checkpoint)
     data = {"directory": str(directory.path), "checkpoint": policy.checkpoint}
+    if arguments.human:
+        return _play_by_hand(arguments, session, policy, data)
     if arguments.plan:
         return _draw_plans(arguments, directory, policy, data)
     if arguments.window:
@@ -81,6 +92,31 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     )
     data = {**data, "video": str(output), "frames": recording.frames, **recording.result.to_json()}
     return Outcome(data, f"{output}: {recording.frames} frames, mean return {recording.result.mean:.2f}")
+
+
+def _play_by_hand(arguments: argparse.Namespace, session: Session, policy: "Policy", data: dict[str, Any]) -> Outcome:
+    from rein.training.human_play import play_by_hand
+    from rein.training.matches import MatchError
+
+    def say(text: str) -> None:
+        print(text, file=session.stream, flush=True)
+
+    def ask(question: str) -> str:
+        # Not input(), which would write the question among the JSON.
+        print(question, end="", file=session.stream, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            say("")
+            raise EOFError
+        return answer
+
+    side = 0 if arguments.side == "first" else 1
+    try:
+        result = play_by_hand(policy, side, ask, say, arguments.episodes, arguments.seed)
+    except MatchError as error:
+        raise BadInputError(f"--human: {error}") from error
+    text = f"{result.won} won, {result.drawn} drawn, {result.lost} lost"
+    return Outcome({**data, **result.to_json()}, text)
 
 
 def _draw_plans(

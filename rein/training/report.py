@@ -112,7 +112,7 @@ def _page(directory: RunDirectory, metrics_per_report: int) -> str:
         status=escape(_status(record)),
         result=_result(evaluations),
         curves=_curves(directory, metrics_per_report),
-        evaluation=_evaluation(evaluations) + _charts_of_evaluation(directory),
+        evaluation=_evaluation(evaluations) + _charts_of_evaluation(directory) + _matches(directory),
         video=_video(directory),
         plans=_plans(directory),
         pictures=_pictures(directory),
@@ -218,6 +218,20 @@ def _charts_of_evaluation(directory: RunDirectory) -> str:
     # As pictures, which run nothing, rather than as a part of the page.
     charts = [_chart_picture(directory, file) for file in files]
     return f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+
+
+def _matches(directory: RunDirectory) -> str:
+    """What `rein evaluate --against` found."""
+    if not directory.matches.exists():
+        return ""
+    content = read_json(directory.matches, directory.path)
+    elo = content["elo"]
+    rows: list[tuple[str, ...]] = [("agent", "", "", "", "", f"{elo['agent']:.0f}")]
+    for name, one in content["against"].items():
+        counts = [str(int(one[key])) for key in ("games", "wins", "draws", "losses")]
+        rows.append((str(name), *counts, f"{elo[name]:.0f}"))
+    header = ("opponent", "games", "won", "drawn", "lost", "Elo")
+    return "<h2>Opponents</h2>" + _table([header, *rows], with_header=True)
 
 
 def _chart_picture(directory: RunDirectory, file: Path) -> str:

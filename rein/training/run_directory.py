@@ -10,6 +10,7 @@ policies/         policies that callbacks keep, such as the best
 evaluations.jsonl one line per evaluation
 log.txt           warnings, faults and the traceback of a failure
 timing.json       seconds by section of the program, since the run was last started
+matches.json      games against named opponents, with ratings
 videos/           recorded episodes
 plans/            pictures of what a planning policy imagines
 report.html       everything above on one page
@@ -164,6 +165,11 @@ class RunDirectory:
     def evaluations(self) -> Path:
         """One JSON line per evaluation."""
         return self.path / "evaluations.jsonl"
+
+    @property
+    def matches(self) -> Path:
+        """Games against named opponents."""
+        return self.path / "matches.json"
 
     @property
     def videos(self) -> Path:

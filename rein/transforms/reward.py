@@ -5,6 +5,7 @@ elements differently.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,6 +88,11 @@ class RewardClipping(RewardTransformer):
             raise ValueError(f"minmax is {minmax!r}: give the smallest and the largest reward")
         self._minmax = (minmax[0], minmax[1])
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"minmax": self._minmax}
+
     def forward(self, reward: Tensor) -> Tensor:
         """The reward within the range."""
         return reward.clamp(*self._minmax)
@@ -105,6 +111,11 @@ class RewardScaling(RewardTransformer):
         """
         super().__init__(observation_spec)
         self._scale = float(scale)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"scale": self._scale}
 
     def forward(self, reward: Tensor) -> Tensor:
         """`scale` times the reward."""

@@ -25,7 +25,7 @@ def bar_text(facts: Mapping[str, Any], show: Callable[[float], str]) -> str:
 
 def score_writer(facts: Mapping[str, Any]) -> Callable[[float], str]:
     """How scores of an entry or record are written: as percentages where they are shares, else as short numbers."""
-    return _percent if facts.get("measure") in ("success_rate", "test_acc") else number_text
+    return _percent if facts.get("measure") in ("success_rate", "share_of_bars", "test_acc") else number_text
 
 
 def number_text(value: float) -> str:

@@ -7,7 +7,7 @@ seeds are kept, unfinished ones resume from their checkpoints.
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def verify(
             time.sleep(0.2)
     finally:
         _stop(running)
-    results = [_result(work, seed, episodes) for seed in seeds]
+    results = [_result(work, seed, episodes, entry.facts.get("against", {})) for seed in seeds]
     record = _record(entry, settings, results, episodes)
     return record if data is None else {**record, "recordings": DataSet.open(data).describe()["sources"]}
 
@@ -110,12 +110,10 @@ def _train(entry: ZooEntry, seed: int, work: Path, data: Path | None) -> "subpro
         return subprocess.Popen(command_line(*command, "--threads", "1"), stdout=log, stderr=log, env=one_thread())
 
 
-def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
+def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) -> dict[str, Any]:
     """Score and curve of a finished run."""
     path = _path(work, seed)
-    command = command_line("evaluate", str(path), "--episodes", str(episodes), "--json")
-    output = subprocess.run(command, capture_output=True, check=True, env=one_thread()).stdout
-    evaluation = json.loads(output)
+    evaluation = _evaluate(path, episodes)
     directory = RunDirectory.open(path)
     record = directory.record()
     if record.get("ml_type") == "sl":
@@ -126,6 +124,11 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
     takes_steps = bool(record.get("env_steps"))
     curve = read_curve(directory) if takes_steps else read_curve(directory, EVALUATION_RETURN, "iterations")
     success = {key: evaluation[key] for key in ("success_rate",) if key in evaluation}
+    if opponents:
+        words = [word for name in opponents for word in ("--against", name)]
+        matches = _evaluate(path, episodes, *words)
+        against = matches["against"]
+        success = {"share_of_bars": _share_of_bars(against, opponents), "against": against, "elo": matches["elo"]}
     return {
         "seed": seed,
         "mean_return": evaluation["mean_return"],
@@ -135,6 +138,18 @@ def _result(work: Path, seed: int, episodes: int) -> dict[str, Any]:
         "env_steps": record["env_steps"],
         "curve": _points(curve),
     }
+
+
+def _evaluate(path: Path, episodes: int, *words: str) -> dict[str, Any]:
+    command = command_line("evaluate", str(path), "--episodes", str(episodes), *words, "--json")
+    output = subprocess.run(command, capture_output=True, check=True, env=one_thread()).stdout
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def _share_of_bars(against: Mapping[str, Mapping[str, float]], bars: Mapping[str, Mapping[str, float]]) -> float:
+    """The smallest of what was reached against an opponent, as a share of what is asked there."""
+    return min(against[name][rate] / bar for name, asked in bars.items() for rate, bar in asked.items())
 
 
 def _points(curve: Curve) -> list[list[float]]:
@@ -179,10 +194,15 @@ def _record(entry: ZooEntry, settings: TrainedSettings, results: list[dict[str, 
 def _measured(entry: ZooEntry, result: dict[str, Any]) -> float:
     """What the bar of an entry is about, of one seed."""
     measure = entry.facts.get("measure", "mean_return")
-    if not entry.is_supervised and measure not in ("mean_return", "success_rate"):
-        raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY: choose mean_return or success_rate")
+    known = ("mean_return", "success_rate", "share_of_bars")
+    if not entry.is_supervised and measure not in known:
+        raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY: choose one of {', '.join(known)}")
     if entry.is_supervised and measure not in result:
         raise ValueError(f"{entry.name}: measure is {measure!r} in ENTRY, but its evaluation gives {sorted(result)}")
+    if measure == "share_of_bars" and measure not in result:
+        raise ValueError(
+            f"{entry.name} is measured by games, but ENTRY has no 'against': name opponents and bars there"
+        )
     if measure not in result:
         raise ValueError(f"{entry.name} is measured by its success, but {entry.env} has no env_info['is_success']")
     return float(result[measure])

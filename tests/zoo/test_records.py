@@ -16,7 +16,7 @@ from rein.zoo.records import (
     write_record,
 )
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
-from rein.zoo.verification import _record, verify
+from rein.zoo.verification import _record, _share_of_bars, verify
 
 NOTHING = TrainedSettings({}, {})
 CONF = '''"""A tiny run."""
@@ -147,6 +147,21 @@ def test_a_success_that_the_environment_does_not_report_is_refused(tmp_path: Pat
         _record(entry._replace(facts={**entry.facts, "measure": "success_rate"}), NOTHING, [dict(result)], 1)
     with pytest.raises(ValueError, match="measure is 'length'"):
         _record(entry._replace(facts={**entry.facts, "measure": "length"}), NOTHING, [dict(result)], 1)
+
+
+def test_games_are_measured_by_the_worst_of_their_bars(tmp_path: Path) -> None:
+    bars = {"random": {"not_lost_rate": 0.9}, "minimax": {"not_lost_rate": 0.5, "win_rate": 0.1}}
+    against = {
+        "random": {"win_rate": 0.8, "not_lost_rate": 0.99},
+        "minimax": {"win_rate": 0.05, "not_lost_rate": 0.9},
+    }
+    assert _share_of_bars(against, bars) == 0.5
+    entry = make_entry(tmp_path)
+    entry = entry._replace(facts={**entry.facts, "measure": "share_of_bars", "bar": 1.0})
+    result = {"seed": 0, "mean_return": 1.0, "returns": [1.0]}
+    assert _record(entry, NOTHING, [{**result, "share_of_bars": 1.1}], 1)["met"] is True
+    with pytest.raises(ValueError, match="ENTRY has no 'against'"):
+        _record(entry, NOTHING, [result], 1)
 
 
 def test_every_kept_record_belongs_to_an_entry() -> None:

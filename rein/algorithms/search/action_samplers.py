@@ -4,6 +4,8 @@ All are called as `sampler(probs, state)` with [B, K] probabilities, which need 
 state.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,11 @@ class ActionSampler:
     """Base of samplers; without state."""
 
     state_spec: Nest = ()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {}
 
     def __call__(self, probs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
         """Chooses.
@@ -56,6 +63,11 @@ class EpsilonGreedySampler(ActionSampler):
             raise ValueError(f"epsilon_greedy is {epsilon_greedy}: it must be in [0, 1]")
         self._epsilon = epsilon_greedy
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"epsilon_greedy": self._epsilon}
+
     def __call__(self, probs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
         """See `ActionSampler`."""
         best = probs.argmax(-1)
@@ -90,6 +102,15 @@ class CategoricalSeedSampler(ActionSampler):
         self._new_noise_prob = new_noise_prob
         self._concentration = concentration
         self.state_spec = TensorSpec((num_classes,))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {
+            "num_classes": self._num_classes,
+            "new_noise_prob": self._new_noise_prob,
+            "concentration": self._concentration,
+        }
 
     def __call__(self, probs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
         """See `ActionSampler`; `state` is the noise, [B, K], zeros at the start of an episode."""

@@ -108,6 +108,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         gumbel_visit: float = 50.0,
         gumbel_scale: float = 1.0,
         search_backend: Backend = "auto",
+        predict_exploration_fraction: float | None = None,
     ) -> None:
         """Makes the algorithm.
 
@@ -116,7 +117,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             action_spec: one bounded spec.
             num_simulations: evaluations of the model per search, beside that of the root.
             root_dirichlet_alpha: of the noise mixed into the prior of the root.
-            root_exploration_fraction: share of that noise, in evaluation too.
+            root_exploration_fraction: share of that noise, in evaluation too unless `predict_exploration_fraction` is given.
             pb_c_init: weight of the prior.
             pb_c_base: visits after which that weight grows.
             discount: of rewards, per step.
@@ -150,6 +151,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             gumbel_visit: c_visit of that search.
             gumbel_scale: c_scale of that search.
             search_backend: "auto", "host", "compiled" or "torch"; see `Planner`.
+            predict_exploration_fraction: share of noise in evaluation; None: the same.
         """
         _check_specs(action_spec, reward_spec, name)
         rules = SearchRules(
@@ -197,7 +199,9 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         )
         self._planner = Planner(rules, search_backend)
         self._rules = rules
-        self._alpha, self._fraction = root_dirichlet_alpha, root_exploration_fraction
+        self._alpha = root_dirichlet_alpha
+        given = predict_exploration_fraction
+        self._fractions = (root_exploration_fraction if given is None else given, root_exploration_fraction)
         self._temperature = visit_softmax_temperature_fn
         self._keep_pred_state = keep_model_pred_state
         self._samplers = (predict_action_sampler, rollout_action_sampler)
@@ -285,9 +289,10 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         prior = output.action_probs.double()
         if is_given(root.valid_action_mask):
             prior = mask_prior(prior, checked_mask(root, output, steps, time_step))
-        if self._fraction > 0.0 and self._rules.gumbel_actions is None:
+        fraction = self._fractions[1 if is_rollout else 0]
+        if fraction > 0.0 and self._rules.gumbel_actions is None:
             alpha = torch.full_like(prior, self._alpha)
-            prior = mix_noise(prior, torch._sample_dirichlet(alpha), self._fraction)
+            prior = mix_noise(prior, torch._sample_dirichlet(alpha), fraction)
         start = Root(output, prior, self._player(root, steps, is_rollout))
         if self._rules.gumbel_actions is not None:
             # Evaluation knows no noise.

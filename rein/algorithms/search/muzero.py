@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rein.algorithms.search.mcts import MCTSAlgorithm, MCTSState
 from rein.algorithms.search.modes import in_eval_mode
+from rein.algorithms.search.planning import Tree
 from rein.algorithms.search.representation_impl import MuzeroInfo, MuzeroRepresentationImpl
 from rein.algorithms.search.roots import SearchRoot
 from rein.config import configurable
@@ -110,6 +111,11 @@ class MuzeroAlgorithm(OffPolicyAlgorithm):
     def mcts(self) -> MCTSAlgorithm:
         """What searches."""
         return self._mcts
+
+    @property
+    def last_tree(self) -> Tree | None:
+        """The trees of the last search, until the next one; for showing what was thought."""
+        return self._mcts.last_tree
 
     def set_path(self, path: str) -> None:
         """Sets the path; the learner looks up what was stored at the same one."""

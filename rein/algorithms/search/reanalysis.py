@@ -36,6 +36,11 @@ class LinearTdStepFunc:
         self._max_age = max_bootstrap_age
         self._min_steps = min_td_steps
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"max_bootstrap_age": self._max_age, "min_td_steps": self._min_steps}
+
     def __call__(self, sample_age: Tensor, max_td_steps: int, current_max_age: float) -> Tensor:
         """Steps before the bootstrap, int64.
 

@@ -14,6 +14,7 @@ from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.runtime.timers import timer
 from rein.specs import BoundedTensorSpec, TensorSpec
+from rein.statistics import are_statistics_frozen
 from rein.transforms import IdentityDataTransformer
 
 
@@ -116,7 +117,8 @@ class MuzeroRepresentationLearner(OffPolicyAlgorithm):
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         """Representations of observations [B, ...]; the steps are stored."""
         step = self._impl.rollout_step(time_step, ())
-        if self._options is not None:
+        # A step that is only looked ahead to will come again.
+        if self._options is not None and not are_statistics_frozen():
             self._store(time_step, step)
         return AlgStep(output=step.output.detach(), state=state)
 

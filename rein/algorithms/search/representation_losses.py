@@ -1,6 +1,7 @@
 """How a predicted representation is compared with the one that the encoder gives for what was observed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,11 @@ class MeanSquaredLoss:
             batch_dims: leading dimensions of the result.
         """
         self._batch_dims = batch_dims
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"batch_dims": self._batch_dims}
 
     def __repr__(self) -> str:
         return f"MeanSquaredLoss(batch_dims={self._batch_dims})"

@@ -4,6 +4,8 @@ All are called as `loss(pred, target)`, with targets [...] and predictions [...]
 `calc_expectation(pred)` gives the predicted number [...].
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,6 +16,11 @@ from rein.ops import integer_bins, inverse_sqrt1p, quantile_midpoints, sqrt1p, t
 
 class InvertibleTransform:
     """A transformation of targets; the identity."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {}
 
     def transform(self, x: Tensor) -> Tensor:
         """The transformed target, [...]."""
@@ -39,6 +46,11 @@ class Sqrt1pTransform(InvertibleTransform):
 
 class ScalarPredictionLoss:
     """Base of the losses of this module."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {}
 
     def __call__(self, pred: Tensor, target: Tensor) -> Tensor:
         """Losses [...] of predictions for targets [...]."""
@@ -83,6 +95,11 @@ class BinnedLoss(ScalarPredictionLoss):
         """
         self._transform = InvertibleTransform() if transform is None else transform
         self._inverse_after_mean = inverse_after_mean
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"transform": self._transform, "inverse_after_mean": self._inverse_after_mean}
 
     def probs(self, pred: Tensor) -> Tensor:
         """Probabilities of the bins, [..., n]."""
@@ -156,6 +173,11 @@ class QuantileRegressionLoss(ScalarPredictionLoss):
         """
         self._transform = InvertibleTransform() if transform is None else transform
         self._delta = delta
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"transform": self._transform, "delta": self._delta}
 
     def __call__(self, pred: Tensor, target: Tensor) -> Tensor:
         """See `ScalarPredictionLoss`; `pred` is [..., n]."""

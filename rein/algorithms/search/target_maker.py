@@ -69,7 +69,9 @@ class TargetMaker:
         settings, buffer = self._settings, batch_info.replay_buffer
         searched = length + settings.num_unroll_steps
         span = targets.read_span(buffer, batch_info, searched + self._steps_ahead())
-        to_end = targets.steps_to_end(buffer, "time_step.step_type", span.env_ids, span.positions[:, :length])
+        to_end = targets.steps_to_end(
+            buffer, "time_step.step_type", span.env_ids, span.positions[:, :length], self._farthest_end()
+        )
         windows = targets.make_windows(to_end, settings.num_unroll_steps)
         fields = ["time_step.reward", "time_step.discount", "time_step.prev_action"]
         reward, discount, prev_action = targets.read(buffer, fields, span)
@@ -93,6 +95,12 @@ class TargetMaker:
         if self._reanalysis is None:
             return stored
         return max(self._reanalysis.td_steps, stored if self._reanalysis.ratio < 1.0 else 0)
+
+    def _farthest_end(self) -> int | None:
+        """Steps to the end of an episode from which on more make no difference; None: they always do."""
+        if self._settings.td_steps < 0:
+            return None
+        return self._settings.num_unroll_steps + self._steps_ahead() + 1
 
     def _transformed_reward(self, reward: Tensor) -> Tensor:
         transformer = self._settings.reward_transformer

@@ -65,7 +65,9 @@ def read_span(buffer: ReplayBuffer, batch_info: BatchInfo, length: int) -> Span:
     return Span(env_ids, torch.minimum(batch_info.positions.unsqueeze(1) + offsets, newest))
 
 
-def steps_to_end(buffer: ReplayBuffer, step_type_field: str, env_ids: Tensor, positions: Tensor) -> Tensor:
+def steps_to_end(
+    buffer: ReplayBuffer, step_type_field: str, env_ids: Tensor, positions: Tensor, limit: int | None = None
+) -> Tensor:
     """Steps from stored ones to the last stored one of their episodes, int64.
 
     Args:
@@ -73,22 +75,26 @@ def steps_to_end(buffer: ReplayBuffer, step_type_field: str, env_ids: Tensor, po
         step_type_field: path of the step types.
         env_ids: int64, of a shape that broadcasts with that of `positions`.
         positions: int64 [B, T].
+        limit: number that stands for itself and all greater ones, where these are the same to who asks; None: no number.
     """
     if buffer.keep_episodic_info:
         return buffer.steps_to_episode_end(positions, env_ids.expand_as(positions))
+    scan = _SCAN if limit is None else limit
     newest = (buffer.current_pos.to(positions.device) - 1)[env_ids.expand_as(positions)]
     distance = torch.zeros_like(positions)
     walking = torch.ones_like(positions, dtype=torch.bool)
     while bool(walking.any()):
         at = positions + distance
-        ahead = at.unsqueeze(-1) + torch.arange(_SCAN + 1, device=at.device)
+        ahead = at.unsqueeze(-1) + torch.arange(scan + 1, device=at.device)
         held = torch.minimum(ahead, newest.unsqueeze(-1))
         kind = buffer.get_field(step_type_field, env_ids.unsqueeze(-1).expand_as(held), held)
         is_end = (kind == StepType.LAST) | (ahead >= newest.unsqueeze(-1))
         is_end[..., :-1] |= kind[..., 1:] == StepType.FIRST
         found = is_end[..., :-1].any(-1)
-        step = torch.where(found, is_end[..., :-1].long().argmax(-1), _SCAN)
+        step = torch.where(found, is_end[..., :-1].long().argmax(-1), scan)
         distance = torch.where(walking, distance + step, distance)
+        if limit is not None:
+            break
         walking = walking & ~found
     return distance
 
@@ -131,17 +137,14 @@ def n_step_values(windows: Windows, data: Returns, td_steps: Tensor, gamma: floa
         learns_rewards: whether the model predicts rewards.
     """
     n = torch.minimum(td_steps, windows.to_end)
-    total, product = (
-        torch.zeros_like(windows.column, dtype=data.reward.dtype),
-        torch.ones_like(n, dtype=data.reward.dtype),
-    )
-    reaches_end = n == windows.to_end
-    for i in range(1, int(n.max()) + 1 if n.numel() else 1):
-        counts = i <= n
-        at = torch.where(counts, windows.column + i, windows.column)
-        earned = counts if learns_rewards else counts & (i == n) & reaches_end
-        total = total + torch.where(earned, gamma ** (i - 1) * take(data.reward, at), 0.0)
-        product = torch.where(counts, product * gamma * take(data.discount, at), product)
+    most = int(n.max()) if n.numel() else 0
+    i = torch.arange(1, most + 1, device=n.device)
+    counts = i <= n.unsqueeze(-1)
+    at = windows.column.unsqueeze(-1) + torch.where(counts, i, 0)
+    power = torch.pow(torch.as_tensor(gamma, dtype=torch.float64, device=n.device), i - 1).to(data.reward.dtype)
+    earned = counts if learns_rewards else counts & (i == windows.to_end.unsqueeze(-1))
+    total = torch.where(earned, power * take(data.reward, at), 0.0).sum(-1)
+    product = torch.where(counts, gamma * take(data.discount, at), 1.0).prod(-1)
     value = total + product * take(data.value, windows.column + n)
     ended = (windows.to_end == 0) & (take(data.discount, windows.column) == 0)
     last = torch.zeros_like(value) if learns_rewards else take(data.reward, windows.column)

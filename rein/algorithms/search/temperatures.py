@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,6 +26,11 @@ class VisitSoftmaxTemperatureByMoves:
         """
         self._pairs = _checked("move_temperature_pairs", move_temperature_pairs)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"move_temperature_pairs": self._pairs}
+
     def __call__(self, steps: Tensor) -> Tensor:
         """Temperatures, float of the shape of `steps`, which counts the moves that were made."""
         limits = torch.tensor([moves for moves, _ in self._pairs[:-1]], device=steps.device)
@@ -47,6 +53,11 @@ class VisitSoftmaxTemperatureByProgress:
                 that progress; the last one from there on too.
         """
         self._pairs = _checked("progress_temperature_pairs", progress_temperature_pairs)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was made with."""
+        return {"progress_temperature_pairs": self._pairs}
 
     def __call__(self, steps: Tensor) -> Tensor:
         """Temperatures, float of the shape of `steps`; all are the same. Outside of a run they are those of its start."""

@@ -1,8 +1,9 @@
 """What all two-player board games share: turns, opponents, masks and rewards."""
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -10,15 +11,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rein.config import configurable
+from rein.envs.boards.notation import Notation
+from rein.envs.boards.opponents import BOTS
 from rein.envs.drawing import BLACK, WHITE, WOOD, Color, Frame, canvas, draw_line, fill_disc
 
 BoardObservation = dict[str, Any]
 Opponent = Callable[[BoardObservation, np.random.Generator], int]
-
-
-def random_opponent(observation: BoardObservation, rng: np.random.Generator) -> int:
-    """Returns a uniformly random legal move."""
-    return int(rng.choice(np.flatnonzero(observation["valid_action_mask"])))
 
 
 @configurable
@@ -44,7 +42,8 @@ class BoardGameEnv(gym.Env[BoardObservation, int]):
         num_actions: number of different moves.
         board_shape: [planes, rows, columns] of `board`.
         max_moves: upper bound of the length of a game, in moves of both players.
-        opponent: "self", "random", or a function of (observation, generator) that returns a legal move.
+        opponent: "self", a name of `rein.envs.boards.opponents.BOTS`, or a function of (observation, generator) that
+            returns a legal move.
         opponent_side: 0, 1, or "random" to draw it for each game.
         reward_view: "player_0" or "mover".
         illegal_move: "lose" ends the game as lost for whoever made the move; "raise" raises ValueError.
@@ -71,8 +70,9 @@ class BoardGameEnv(gym.Env[BoardObservation, int]):
         _check_choice("render_mode", render_mode, (None, "rgb_array"))
         _check_choice("opponent_side", opponent_side, (0, 1, "random"))
         if not callable(opponent):
-            _check_choice("opponent", opponent, ("self", "random"))
-        self._opponent = random_opponent if opponent == "random" else opponent
+            _check_choice("opponent", opponent, ("self", *BOTS))
+        self._opponent = opponent
+        self.max_moves = max_moves
         self._opponent_side = opponent_side
         self._reward_view = reward_view
         self._illegal_move = illegal_move
@@ -123,7 +123,7 @@ class BoardGameEnv(gym.Env[BoardObservation, int]):
         self._moves_made = 0
         self._winner = None
         self._agent_side = None
-        if callable(self._opponent):
+        if self._opponent != "self":
             side = self._opponent_side
             opponent = int(self.np_random.integers(2)) if side == "random" else int(side)
             self._agent_side = 1 - opponent
@@ -143,6 +143,46 @@ class BoardGameEnv(gym.Env[BoardObservation, int]):
         """Returns a frame, or None unless made with `render_mode="rgb_array"`."""
         return self._draw() if self.render_mode == "rgb_array" else None
 
+    # For players who look ahead.
+
+    def legal_moves(self) -> list[int]:
+        """The legal moves; the game is not over."""
+        return [int(move) for move in np.flatnonzero(self._legal())]
+
+    def player_to_move(self) -> int:
+        """0 or 1."""
+        return self._player()
+
+    def outcome(self) -> float | None:
+        """None while the game goes on, then 1, 0 or -1 as seen by player 0."""
+        if self._winner is not None:
+            return 1.0 if self._winner == 0 else -1.0
+        return self._outcome()
+
+    def after(self, move: int) -> Self:
+        """The game after a legal move of whoever is to move; this one stays as it is."""
+        other = copy.copy(self)
+        self._copy_position(other)
+        other._play(move)
+        other._moves_made += 1
+        return other
+
+    def position_key(self) -> Hashable:
+        """What tells positions apart."""
+        return type(self).__name__, self._board().tobytes()
+
+    def notation(self) -> Notation:
+        """How positions and moves are written."""
+        return Notation("numbers", *self._board().shape[1:])
+
+    def text(self) -> str:
+        """The position, for a terminal."""
+        return self.notation().draw(self._board()[:2])
+
+    @abstractmethod
+    def _copy_position(self, other: Self) -> None:
+        """Gives `other`, a shallow copy of this game, a position of its own."""
+
     def _draw(self) -> Frame:
         return draw_stones(self._board()[:2])
 
@@ -157,19 +197,21 @@ class BoardGameEnv(gym.Env[BoardObservation, int]):
         self._moves_made += 1
 
     def _let_opponent_answer(self) -> None:
-        if self._agent_side is None or not callable(self._opponent):
+        if self._agent_side is None:
             return
         while not self._is_over() and self._player() != self._agent_side:
-            self._move(int(self._opponent(self._observe(), self.np_random)), "the opponent")
+            self._move(self._opponents_move(), "the opponent")
+
+    def _opponents_move(self) -> int:
+        if callable(self._opponent):
+            return int(self._opponent(self._observe(), self.np_random))
+        return BOTS[self._opponent](self, self.np_random)
 
     def _is_over(self) -> bool:
-        return self._winner is not None or self._outcome() is not None
+        return self.outcome() is not None
 
     def _reward(self, mover: int) -> float:
-        if self._winner is not None:
-            outcome = 1.0 if self._winner == 0 else -1.0
-        else:
-            outcome = self._outcome() or 0.0
+        outcome = self.outcome() or 0.0
         return -outcome if self._reward_view == "mover" and mover == 1 else outcome
 
     def _observe(self) -> BoardObservation:

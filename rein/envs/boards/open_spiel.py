@@ -1,6 +1,7 @@
 """Board games played by the rules of OpenSpiel."""
 
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -8,10 +9,14 @@ from numpy.typing import NDArray
 
 from rein.config import configurable
 from rein.envs.boards.board_game import BoardGameEnv, draw_stones
+from rein.envs.boards.notation import Moves, Notation
 from rein.envs.drawing import BLUE, RED, YELLOW, Frame, bar_chart
 
 # Where OpenSpiel's observation of player 0 holds the stones of player 0 and of player 1.
 _STONES = {"connect_four": (0, 1), "go": (0, 1), "tic_tac_toe": (1, 2), "othello": (1, 2)}
+
+
+_MOVES: dict[str, Moves] = {"connect_four": "columns", "go": "points"}
 
 
 class _Native(NamedTuple):
@@ -77,6 +82,26 @@ class OpenSpielEnv(BoardGameEnv):
     def _play(self, action: int) -> None:
         self._state.apply_action(action)
         self.moves.append(action)
+
+    def _copy_position(self, other: Self) -> None:
+        native_state = self._state.clone()
+        other.moves = list(self.moves)
+        _NATIVE[other] = _Native(_NATIVE[self].rules, native_state, other.moves)
+
+    def notation(self) -> Notation:
+        """See `BoardGameEnv`."""
+        _, rows, columns = self._tensor_shape
+        return Notation(_MOVES.get(self._name, "numbers"), rows, columns, has_pass=self._name == "go")
+
+    def text(self) -> str:
+        """See `BoardGameEnv`."""
+        return super().text() if self._name in _STONES else str(self._state)
+
+    def position_key(self) -> Hashable:
+        """See `BoardGameEnv`."""
+        # In go the positions that were there before forbid moves.
+        past = tuple(self.moves) if self._name == "go" else ()
+        return self._rules_text, self._board().tobytes(), past
 
     def _legal(self) -> NDArray[np.bool_]:
         mask = np.zeros(int(self.action_space.n), np.bool_)

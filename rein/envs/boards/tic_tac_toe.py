@@ -1,12 +1,14 @@
 """Tic-tac-toe, and its larger relatives on any board with any number in a row."""
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rein.config import configurable
 from rein.envs.boards.board_game import BoardGameEnv
+from rein.envs.boards.notation import Notation
 
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
 
@@ -45,6 +47,17 @@ class TicTacToeEnv(BoardGameEnv):
             self._result = 1.0 if player == 0 else -1.0
         elif (self._cells >= 0).all():
             self._result = 0.0
+
+    def _copy_position(self, other: Self) -> None:
+        other._cells = self._cells.copy()
+
+    def notation(self) -> Notation:
+        """See `BoardGameEnv`."""
+        return Notation("points", self.size, self.size, top_row_first=True)
+
+    def position_key(self) -> Hashable:
+        """See `BoardGameEnv`."""
+        return self.in_a_row, self._cells.shape, self._cells.tobytes()
 
     def _legal(self) -> NDArray[np.bool_]:
         return self._cells.ravel() < 0

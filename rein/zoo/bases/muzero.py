@@ -7,6 +7,7 @@ from rein.algorithms.search import (
     MuzeroAlgorithm,
     MuzeroRepresentationImpl,
     SimpleMCTSModel,
+    create_board_game_mcts,
     create_control_mcts,
 )
 from rein.algorithms.search.simple_networks import (
@@ -37,6 +38,11 @@ td_steps = define_config("td_steps", 10)
 sampled_actions = define_config("sampled_actions", None)
 reanalyze_ratio = define_config("reanalyze_ratio", 0.0)
 reanalyze_simulations = define_config("reanalyze_simulations", simulations)
+reanalyze_td_steps = define_config("reanalyze_td_steps", 5)
+target_update_period = define_config("target_update_period", 100)
+exploration_fraction = define_config("exploration_fraction", 0.25)
+two_players = define_config("two_players", False)
+dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
 
 model = partial(
     SimpleMCTSModel,
@@ -45,7 +51,12 @@ model = partial(
     dynamics_net_ctor=partial(create_simple_dynamics_net, fc_layer_params=(hidden_size,)),
     prediction_net_ctor=partial(create_simple_prediction_net, fc_layer_params=(hidden_size,)),
 )
-mcts = partial(create_control_mcts, predict_action_sampler=EpsilonGreedySampler(0.0))
+mcts = partial(
+    partial(create_board_game_mcts, dirichlet_alpha=dirichlet_alpha) if two_players else create_control_mcts,
+    root_exploration_fraction=exploration_fraction,
+    predict_exploration_fraction=0.0,
+    predict_action_sampler=EpsilonGreedySampler(0.0),
+)
 config(
     "MuzeroAlgorithm",
     discount=discount,
@@ -56,6 +67,8 @@ config(
         num_unroll_steps=unroll_steps,
         td_steps=td_steps,
         reanalyze_ratio=reanalyze_ratio,
+        reanalyze_td_steps=reanalyze_td_steps,
+        target_update_period=target_update_period,
         reanalyze_algorithm_ctor=partial(mcts, num_simulations=reanalyze_simulations),
     ),
     optimizer=Adam(

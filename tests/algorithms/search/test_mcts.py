@@ -10,6 +10,7 @@ from rein import nest
 from rein.algorithms.search import (
     CategoricalSeedSampler,
     EpsilonGreedySampler,
+    LinearTdStepFunc,
     MCTSAlgorithm,
     MCTSState,
     MultinomialSampler,
@@ -21,10 +22,20 @@ from rein.algorithms.search import (
     create_control_mcts,
 )
 from rein.algorithms.search.action_samplers import log_gamma_quantile
+from rein.algorithms.search.representation_losses import MeanSquaredLoss
+from rein.algorithms.search.scalar_losses import (
+    DiscreteRegressionLoss,
+    OrderedDiscreteRegressionLoss,
+    QuantileRegressionLoss,
+    Sqrt1pTransform,
+    SquareLoss,
+)
+from rein.config.data_values import Decoder, Encoder
 from rein.data_structures import StepType, TimeStep
 from rein.networks import zero_state
 from rein.runtime.run import Run
 from rein.specs import BoundedTensorSpec, TensorSpec, check_matches
+from rein.transforms import RewardScaling
 
 COLD = VisitSoftmaxTemperatureByMoves([(0, 1e-4)])
 WARM = VisitSoftmaxTemperatureByMoves([(0, 1.0)])
@@ -94,6 +105,47 @@ def test_temperatures_of_acting_and_learning_are_separate():
     torch.testing.assert_close(result.info.candidate_action_policy[0], counts**2 / (counts**2).sum())
     share = torch.bincount(result.output, minlength=3) / 4000
     torch.testing.assert_close(share, counts / 20, atol=0.03, rtol=0)
+
+
+def test_evaluation_may_have_noise_of_its_own():
+    noisy = {"root_exploration_fraction": 1.0, "root_dirichlet_alpha": 0.3, "num_simulations": 4}
+    plain = act(mcts(bandit((0.0, 0.5, 1.0)), **{**noisy, "root_exploration_fraction": 0.0}), START).info
+    algorithm = mcts(bandit((0.0, 0.5, 1.0)), predict_exploration_fraction=0.0, **noisy)
+    many = torch.zeros(50, 1, dtype=torch.int64)
+    assert torch.equal(act(algorithm, START).info.candidate_action_policy, plain.candidate_action_policy)
+    rollout = act(algorithm, many, rollout=True).info.candidate_action_policy
+    evaluated = act(mcts(bandit((0.0, 0.5, 1.0)), **noisy), many).info.candidate_action_policy
+    for policy in (rollout, evaluated):
+        assert len(policy.unique(dim=0)) > 1, "with the same noise in both unless told otherwise"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MultinomialSampler(),
+        EpsilonGreedySampler(0.25),
+        CategoricalSeedSampler(4, 0.5, 2.0),
+        VisitSoftmaxTemperatureByMoves([(3, 0.5), (9, 0.1)]),
+        VisitSoftmaxTemperatureByProgress([(0.2, 0.5), (1.0, 0.1)]),
+        SquareLoss(),
+        DiscreteRegressionLoss(Sqrt1pTransform(), inverse_after_mean=True),
+        OrderedDiscreteRegressionLoss(),
+        QuantileRegressionLoss(delta=2.0),
+        MeanSquaredLoss(2),
+        LinearTdStepFunc(0.5, 2),
+        RewardScaling(0.02),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_small_parts_are_saved_as_data(value):
+    made = Decoder().decode(Encoder().encode(value))
+    assert type(made) is type(value)
+    assert made is not value
+    assert text_of(made) == text_of(value)
+
+
+def text_of(value):
+    return {key: text_of(one) if hasattr(one, "settings") else one for key, one in value.settings.items()}
 
 
 def test_acting_and_learning_by_the_exploration_policy():
@@ -356,7 +408,8 @@ def test_makers_have_the_settings_of_the_paper():
     specs = (TensorSpec((4,)), BoundedTensorSpec((), torch.int64, 0, 8))
     atari, control = create_atari_mcts(*specs), create_control_mcts(*specs, num_simulations=10)
     assert (atari.discount, atari.rules.num_simulations, control.rules.num_simulations) == (0.997, 50, 10)
-    assert (atari._alpha, atari._fraction, atari.rules.pb_c_init, atari.rules.pb_c_base) == (0.25, 0.25, 1.25, 19652)
+    assert atari._fractions == (0.25, 0.25)
+    assert (atari._alpha, atari.rules.pb_c_init, atari.rules.pb_c_base) == (0.25, 1.25, 19652)
     board_game = create_board_game_mcts(*specs, 0.03)
     assert board_game.rules.is_two_player_game
     assert (board_game.discount, board_game.rules.num_simulations) == (1.0, 800)

@@ -8,6 +8,7 @@ import torch
 from rein import nest
 from rein.agents import Agent
 from rein.algorithms.off_policy import SacAlgorithm
+from rein.algorithms.on_policy import PPOAlgorithm
 from rein.algorithms.search import (
     LinearTdStepFunc,
     MCTSInfo,
@@ -330,6 +331,25 @@ def test_soft_actor_critic_learns_on_a_representation():
     )
     algorithm.set_path("")
     assert sum(algorithm.train_iter() for _ in range(4)) > 0
+
+
+def test_each_step_is_stored_once_under_proximal_policy_optimization():
+    torch.manual_seed(0)
+    env = create_environment("CartPole-v1", 2, seed=0)
+    parts = []
+    algorithm = Agent(
+        env.observation_spec,
+        env.action_spec,
+        rl_algorithm_cls=PPOAlgorithm,
+        representation_learner_cls=lambda **options: parts.append(learner(options["config"])) or parts[0],
+        env=env,
+        config=TrainerConfig("", unroll_length=5, mini_batch_length=5, mini_batch_size=2),
+        optimizer=Adam(lr=1e-3),
+    )
+    algorithm.set_path("")
+    for iteration in (1, 2, 3):
+        algorithm.train_iter()
+        assert parts[0]._impl.replay_buffer.current_pos.tolist() == [5 * iteration] * 2
 
 
 def test_infos_are_documented_tuples():

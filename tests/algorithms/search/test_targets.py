@@ -142,6 +142,8 @@ def test_ends_are_found_with_and_without_an_index():
         positions = torch.arange(len(steps[0])).expand(2, -1)
         known, found = (steps_to_end(buffer, "time_step.step_type", ids, positions) for buffer in buffers)
         assert torch.equal(known, found)
+        limited = steps_to_end(buffers[1], "time_step.step_type", ids, positions, limit=7)
+        assert torch.equal(limited, known.clamp_max(7))
 
 
 def test_what_is_stored_may_lie_deeper():
