@@ -1,14 +1,34 @@
 """Players of board games that learn nothing: by chance, by rules of thumb, and by looking ahead."""
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from rein.envs.boards.board_game import BoardGameEnv
 
-Bot = Callable[["BoardGameEnv", np.random.Generator], int]
+class Game(Protocol):
+    """What a bot needs of a game; see `BoardGameEnv`."""
+
+    max_moves: int
+    action_space: Any
+
+    def legal_moves(self) -> list[int]:
+        """The legal moves."""
+
+    def player_to_move(self) -> int:
+        """0 or 1."""
+
+    def outcome(self) -> float | None:
+        """The result for player 0; None while the game goes on."""
+
+    def after(self, move: int) -> Self:
+        """The game after a move."""
+
+    def position_key(self) -> Hashable:
+        """What tells positions apart."""
+
+
+Bot = Callable[[Game, np.random.Generator], int]
 """From a game that is not over, and a generator, to a legal move; the game is left as it is."""
 
 _MOST_REMEMBERED = 500_000
@@ -16,12 +36,12 @@ _SEEN_TO_THE_END = 9
 """Moves of the longest game that `Minimax` sees to its end."""
 
 
-def by_chance(game: "BoardGameEnv", rng: np.random.Generator) -> int:
+def by_chance(game: Game, rng: np.random.Generator) -> int:
     """A uniformly random legal move."""
     return int(rng.choice(game.legal_moves()))
 
 
-def one_move_ahead(game: "BoardGameEnv", rng: np.random.Generator) -> int:
+def one_move_ahead(game: Game, rng: np.random.Generator) -> int:
     """A move that wins; or else one after which the other cannot win at once; by chance among equals."""
     own = game.player_to_move()
     safe = []
@@ -35,13 +55,13 @@ def one_move_ahead(game: "BoardGameEnv", rng: np.random.Generator) -> int:
     return int(rng.choice(safe or game.legal_moves()))
 
 
-def _worth(game: "BoardGameEnv", player: int) -> float | None:
+def _worth(game: Game, player: int) -> float | None:
     """The result for a player; None while the game goes on."""
     outcome = game.outcome()
     return outcome if outcome is None or player == 0 else -outcome
 
 
-def _can_win(game: "BoardGameEnv") -> bool:
+def _can_win(game: Game) -> bool:
     player = game.player_to_move()
     return any(_worth(game.after(move), player) == 1.0 for move in game.legal_moves())
 
@@ -64,7 +84,7 @@ class Minimax:
         self.depth, self.error = depth, error
         self._known: dict[Hashable, float] = {}
 
-    def __call__(self, game: "BoardGameEnv", rng: np.random.Generator) -> int:
+    def __call__(self, game: Game, rng: np.random.Generator) -> int:
         """See `Bot`."""
         if self.error > 0.0 and rng.random() < self.error:
             return by_chance(game, rng)
@@ -75,14 +95,14 @@ class Minimax:
         worth = np.array([sign * self._value(game.after(move), depth - 1, -2.0, 2.0) for move in moves])
         return int(rng.choice(np.array(moves)[worth == worth.max()]))
 
-    def _depth(self, game: "BoardGameEnv") -> int:
+    def _depth(self, game: Game) -> int:
         if self.depth is not None:
             return self.depth
         if game.max_moves <= _SEEN_TO_THE_END:
             return game.max_moves
         return 4 if int(game.action_space.n) <= 8 else 2
 
-    def _value(self, game: "BoardGameEnv", depth: int, low: float, high: float) -> float:
+    def _value(self, game: Game, depth: int, low: float, high: float) -> float:
         """What player 0 gets, as far as it is seen; exact within [low, high]."""
         outcome = game.outcome()
         if outcome is not None:
