@@ -1,5 +1,7 @@
 """From a scheme to workers: gives an algorithm collectors and gradient workers in the place of its own."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch.optim import Optimizer
@@ -8,21 +10,18 @@ from rein.config.sending import configs_to_send
 from rein.distributed.backends import Backend
 from rein.distributed.collector import CollectorTask
 from rein.distributed.gradient_workers import GradientTask, SharedGradients
+from rein.distributed.ranks import STAYS_HERE, Ranks
+from rein.distributed.rate_limiter import RateLimiter
 from rein.distributed.rollout import SchemeRollout
 from rein.distributed.scheme import Scheme
+from rein.distributed.shards import ShardedReplay, ShardTask, limit_updates
 from rein.distributed.team import Team
 from rein.distributed.weights import Weights
-from rein.envs import Environment
-from rein.envs.metrics import EpisodeMetrics
-from rein.framework import OfflineData, ReplayTraining, RLAlgorithm
+from rein.framework import RLAlgorithm
 from rein.framework.acting.rollout import Rollout
-from rein.replay.ring_buffer import RingBuffer
 from rein.runtime.processes.sending import pack
 from rein.runtime.run import current_run_or_none
 from rein.runtime.seeding import draw_seed
-
-_STAYS_HERE = (Environment, RingBuffer, ReplayTraining, Rollout, EpisodeMetrics, OfflineData)
-"""What workers have of their own, or not at all."""
 
 
 def attach(algorithm: RLAlgorithm, scheme: Scheme | None = None) -> int | None:
@@ -39,10 +38,14 @@ def attach(algorithm: RLAlgorithm, scheme: Scheme | None = None) -> int | None:
     if scheme.is_central:
         return None
     scheme.check_algorithm(algorithm)
+    if scheme.backend == "ddp":
+        return Ranks(algorithm, scheme, _seeds(2 * scheme.ranks, "ranks"), _device()).envs_per_iteration
     backends = []
     try:
-        if scheme.collectors > 1 or scheme.kind == "async":
+        if scheme.collectors > 1 or scheme.collecting == "async" or scheme.shards:
             backends.append(_add_collectors(algorithm, scheme))
+        if scheme.shards:
+            backends.append(_add_shards(algorithm, scheme))
         if scheme.gradient_workers > 1:
             backends.append(_add_gradient_workers(algorithm, scheme))
     except BaseException:
@@ -73,14 +76,14 @@ def _add_collectors(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
     assert env is not None
     algorithm._check_transformer(config)
     name = f"{algorithm.name} and its settings"
-    copy = pack((configs_to_send(), algorithm), name, leave_out=(*_STAYS_HERE, Optimizer))
+    copy = pack((configs_to_send(), algorithm), name, leave_out=(*STAYS_HERE, Optimizer))
     device = _device()
     seeds = _seeds(2 * scheme.collectors, "collectors")
 
     def task(index: int, restarts: int = 0) -> CollectorTask:
         # A replacement must not live through the same episodes again.
         env_seed, seed = (one + 7919 * restarts for one in (seeds[2 * index], seeds[2 * index + 1]))
-        return CollectorTask(copy, index, env_seed, seed, device)
+        return CollectorTask(copy, index, env_seed, seed, device, scheme.exploration_rate(index))
 
     backend = make_backend(scheme, algorithm)
     tasks = [task(index) for index in range(scheme.collectors)]
@@ -89,18 +92,35 @@ def _add_collectors(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
     return backend
 
 
+def _add_shards(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
+    backend, learning = make_backend(scheme, algorithm), algorithm.learning
+    limiter = None
+    if scheme.samples_per_insert is not None:
+        limiter = RateLimiter(scheme.samples_per_insert, learning.settings.initial_collect_steps)
+        limit_updates(learning, limiter)
+
+    def start(task: Callable[[int, int], ShardTask], count: int) -> Team:
+        return Team(backend, [task(index, 0) for index in range(count)], scheme.timeout, scheme.max_restarts, task)
+
+    learning.buffer_ctor = partial(ShardedReplay, start, scheme.shards, limiter)
+    return backend
+
+
 def _add_gradient_workers(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
-    content = (configs_to_send(), algorithm, algorithm.learning.settings)
-    copy = pack(content, f"{algorithm.name} and its settings", leave_out=_STAYS_HERE)
     seeds, device = _seeds(scheme.gradient_workers, "gradient workers"), _device()
-    backend = make_backend(scheme, algorithm)
+    copies: list[bytes] = []
 
     def task(index: int, restarts: int = 0) -> GradientTask:
-        return GradientTask(copy, seeds[index] + 7919 * restarts, device)
+        # Copies that step by themselves are not sent weights: a replacement begins where the others are.
+        if not copies or (scheme.decentralised and restarts):
+            content = (configs_to_send(), algorithm, algorithm.learning.settings)
+            copies[:] = [pack(content, f"{algorithm.name} and its settings", leave_out=STAYS_HERE)]
+        return GradientTask(copies[0], seeds[index] + 7919 * restarts, device)
 
+    backend = make_backend(scheme, algorithm)
     tasks = [task(index) for index in range(scheme.gradient_workers)]
     team = Team(backend, tasks, scheme.timeout, scheme.max_restarts, task)
-    SharedGradients(algorithm, team, backend, scheme.gradients == "async")
+    SharedGradients(algorithm, team, backend, scheme.gradients == "async", scheme.decentralised)
     return backend
 
 

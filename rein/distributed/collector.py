@@ -1,6 +1,6 @@
 """The collector: a copy of the algorithm that acts in environments of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ class CollectJob(NamedTuple):
     number: int
     length: int
     """Steps of each environment."""
+    least: int
+    """Steps after which it may end early, if it is told to."""
     counters: dict[str, float]
     """Of the run, for schedules: its attributes by name."""
     extra_states: dict[int, Any]
@@ -44,6 +46,8 @@ class CollectorTask(NamedTuple):
     env_seed: int
     seed: int
     device: str
+    exploration: float | None = None
+    """Rate of exploration that is this collector's own; None leaves it as it is."""
 
     def make(self) -> "Collector":
         """The collector, in a process of its own: random numbers are seeded."""
@@ -58,6 +62,8 @@ class CollectorTask(NamedTuple):
     def make_here(self, run: Run | None = None) -> "Collector":
         """The collector, with the configuration and the run that are in force."""
         _, algorithm = unpack(self.copy)
+        if self.exploration is not None:
+            algorithm.explore_at(self.exploration)
         return Collector(algorithm, create_environment(seed=self.env_seed), self.worker, run)
 
 
@@ -77,6 +83,8 @@ class Collector:
         self._weights = Weights(algorithm)
         self._rollout = algorithm._rollout = Rollout(algorithm, env)
         self._tape = Tape()
+        self.stop_number: Callable[[], int] = lambda: -1
+        """Up to which number jobs are to end early."""
         algorithm._metrics = self._tape  # type: ignore[assignment]
         algorithm.observe_for_replay = self._tape.keep_step  # type: ignore[method-assign]
         algorithm.observe_rollout_for_replay = self._tape.keep_rollout  # type: ignore[method-assign]
@@ -93,7 +101,7 @@ class Collector:
             self._weights.load(flat, with_acting=self._index > 0)
             self._weights.state.load_extra_states(job.extra_states)
         with self._running(job.counters):
-            experience = self._collect(job.length)
+            experience = self._collect(job)
         info_spec = extract_spec(experience.rollout_info, from_dim=2)
         experience = experience._replace(rollout_info=distributions_to_params(experience.rollout_info))
         buffers = {}
@@ -101,16 +109,30 @@ class Collector:
             self._weights.state.notice_changes()
             everything = self._weights.state.buffers()
             buffers = {index: everything[index].clone() for index in self._weights.state.changed_by_acting}
-        return Fragment(
-            self._index, job.number, version, experience, info_spec, self._tape.take_episodes(job.length), buffers
-        )
+        return Fragment(self._index, job.number, version, experience, info_spec, self._tape.take_episodes(), buffers)
 
-    def _collect(self, length: int) -> Experience:
+    def _collect(self, job: CollectJob) -> Experience:
+        parts: list[Experience] = []
+        is_fresh = self._algorithm.require_config().trains_on_fresh_rollouts
         with torch.no_grad():
-            if self._algorithm.require_config().trains_on_fresh_rollouts:
-                return self._rollout.collect(length, with_grad=False)
-            self._rollout.collect_for_replay(length, with_grad=False)
-        return self._tape.take_steps()
+            for length in self._lengths(job):
+                if is_fresh:
+                    parts.append(self._rollout.collect(length, with_grad=False))
+                else:
+                    self._rollout.collect_for_replay(length, with_grad=False)
+        return _joined(parts) if is_fresh else self._tape.take_steps()
+
+    def _lengths(self, job: CollectJob) -> Iterator[int]:
+        """The steps of a job, in pieces if it may end early."""
+        if job.least >= job.length:
+            yield job.length
+            return
+        done, piece = 0, max(1, min(job.least, job.length // 8))
+        while done < job.length and not (done >= job.least and self.stop_number() >= job.number):
+            # The first piece is the least that is wanted.
+            length = min(max(job.least, 1) if done == 0 else piece, job.length - done)
+            done += length
+            yield length
 
     @contextmanager
     def _running(self, counters: dict[str, float]) -> Iterator[None]:
@@ -173,11 +195,21 @@ class Tape:
             whole = nest.map_structure(lambda *tensors: torch.cat(tensors, 0), *params)
         return whole._replace(rollout_info=params_to_distributions(whole.rollout_info, spec))
 
-    def take_episodes(self, length: int) -> TimeStep:
-        """What metrics need of the last `length` steps, [T, B, ...]."""
+    def take_episodes(self) -> TimeStep:
+        """What metrics need of the steps since the last call, [T, B, ...]."""
         kept, self._episodes = self._episodes, []
-        whole = kept[0] if len(kept) == 1 else nest.map_structure(lambda *tensors: torch.cat(tensors, 0), *kept)
-        return nest.map_structure(lambda tensor: tensor[:length], whole)
+        return kept[0] if len(kept) == 1 else nest.map_structure(lambda *tensors: torch.cat(tensors, 0), *kept)
+
+
+def _joined(parts: list[Experience]) -> Experience:
+    """Rollouts [T + 1, B, ...], each of which goes on where the one before looked ahead, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    spec = extract_spec(parts[0].rollout_info, from_dim=2)
+    params = [distributions_to_params(part) for part in parts]
+    params = [*(nest.map_structure(lambda tensor: tensor[:-1], part) for part in params[:-1]), params[-1]]
+    whole: Experience = nest.map_structure(lambda *tensors: torch.cat(tensors, 0), *params)
+    return whole._replace(rollout_info=params_to_distributions(whole.rollout_info, spec))
 
 
 def _of_episodes(time_step: TimeStep) -> TimeStep:

@@ -59,3 +59,31 @@ def cut_short(experience: Experience) -> Experience:
     last = torch.full_like(time_step.step_type, StepType.LAST)
     is_first = time_step.step_type == StepType.FIRST
     return experience._replace(time_step=time_step._replace(step_type=torch.where(is_first, time_step.step_type, last)))
+
+
+def padded(experience: Experience, length: int) -> Experience:
+    """A rollout that ended early, with its last step repeated up to `length`.
+
+    That step was looked at but not acted on. It becomes the end of an episode by a time limit, and so do its copies: nothing
+    is learnt from them.
+    """
+    missing = length - len(experience.step_type)
+    if missing == 0:
+        return experience
+    last = steps(experience, -1, None)
+    end = last.time_step._replace(step_type=torch.full_like(last.time_step.step_type, StepType.LAST))
+    last = last._replace(time_step=end, rollout_info=_ended(last.rollout_info, end.step_type))
+    return after([steps(experience, 0, -1), *[last] * (missing + 1)])
+
+
+def _ended(info: Any, step_type: Tensor) -> Any:
+    """Infos of algorithms and their parts that remember the type of a step, with another one."""
+    if not hasattr(info, "_fields"):
+        return info
+    known = "step_type" in info._fields and isinstance(info.step_type, Tensor)
+    return type(info)(
+        *(
+            step_type if known and name == "step_type" else _ended(value, step_type)
+            for name, value in zip(info._fields, info, strict=True)
+        )
+    )

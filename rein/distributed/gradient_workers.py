@@ -77,6 +77,15 @@ class GradientWorker:
         rows = batches[0].experience.step_type.shape[0]
         return Share(nest.map_structure(_detached, found), spec, rows, version)
 
+    def apply(self, gradients: Gradients, info_spec: Any) -> None:
+        """A step of this copy's own optimizers."""
+        info = params_to_distributions(gradients.info, info_spec)
+        self._algorithm.apply_gradients(gradients._replace(info=info))
+
+    def parameters(self) -> list[Tensor]:
+        """Of this copy."""
+        return [one.detach() for one in self._algorithm.parameters()]
+
     def close(self) -> None:
         """There is nothing to close."""
 
@@ -84,7 +93,9 @@ class GradientWorker:
 class SharedGradients:
     """Lets a team compute the gradients of an algorithm's updates."""
 
-    def __init__(self, algorithm: RLAlgorithm, team: Team, backend: Backend, asynchronous: bool) -> None:
+    def __init__(
+        self, algorithm: RLAlgorithm, team: Team, backend: Backend, asynchronous: bool, decentralised: bool = False
+    ) -> None:
         """Takes the place of how `algorithm` computes gradients or, asynchronously, makes updates.
 
         Args:
@@ -92,12 +103,17 @@ class SharedGradients:
             team: of gradient workers.
             backend: of the team.
             asynchronous: whether each batch goes to one worker, and whichever gradient comes first is applied.
+            decentralised: whether workers step copies of their own with the mean gradient, so that no weights are sent.
         """
         self._learning, self._team, self._backend = algorithm.learning, team, backend
         self._weights = Weights(algorithm)
         self.version = 0
         """Updates so far."""
         self._batches: dict[int, Sequence[Batch]] = {}
+        self._decentralised = decentralised
+        if decentralised:
+            self._apply_here = self._learning.apply_gradients
+            self._learning.apply_gradients = self.apply_everywhere  # type: ignore[method-assign]
         if asynchronous:
             self._learning.update = self.update_from_first  # type: ignore[method-assign]
         else:
@@ -105,13 +121,24 @@ class SharedGradients:
 
     def compute(self, batches: Sequence[Batch]) -> Gradients:
         """Gradients of batches whose rows the workers share; the mean of theirs, weighted by rows."""
-        self._publish()
+        if self.version == 0 or not self._decentralised:
+            self._publish()
         rows = min(batch.experience.step_type.shape[0] for batch in batches)
         count = min(len(self._team), rows)
         for index in range(count):
             self._ask(index, [_share(batch, index, count) for batch in batches])
         answers = dict(self._team.next_answer() for _ in range(count))
         return merged([answers[index] for index in range(count)])
+
+    def apply_everywhere(self, gradients: Gradients) -> None:
+        """The same step of every copy, which keeps them equal bit by bit."""
+        spec = extract_spec(gradients.info, from_dim=2)
+        sent = gradients._replace(info=distributions_to_params(gradients.info))
+        for index in range(len(self._team)):
+            self._team.ask(index, "apply", sent, spec)
+        self._apply_here(gradients)
+        for _ in range(len(self._team)):
+            self._team.next_answer()
 
     def update_from_first(self, batches: Sequence[Batch]) -> int:
         """Gives batches to a worker that has nothing to do, and updates from the first gradients that come."""

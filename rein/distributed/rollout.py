@@ -1,5 +1,6 @@
 """`SchemeRollout`: the rollout of an algorithm whose environments are stepped by collectors."""
 
+import math
 from collections import deque
 from typing import Any
 
@@ -10,7 +11,7 @@ from rein import nest
 from rein.data_structures import Experience, TimeStep
 from rein.distributed.backends import Backend
 from rein.distributed.collector import CollectJob
-from rein.distributed.fragments import Fragment, after, beside, cut_short, steps, with_distributions
+from rein.distributed.fragments import Fragment, after, beside, cut_short, padded, steps, with_distributions
 from rein.distributed.metrics import GroupedMetrics
 from rein.distributed.scheme import Scheme
 from rein.distributed.team import Team
@@ -46,7 +47,7 @@ class SchemeRollout(Rollout):
         super().__init__(algorithm, env)
         self._scheme, self._team, self._backend = scheme, team, backend
         self._num_envs = env.batch_size
-        self.envs_per_iteration = env.batch_size * (len(team) if scheme.kind == "sync" else 1)
+        self.envs_per_iteration = env.batch_size * (len(team) if scheme.collecting == "sync" else 1)
         self.env = _ManyEnvironments(env, len(team) * env.batch_size)  # type: ignore[assignment]
         self._weights = Weights(algorithm)
         self._metrics = GroupedMetrics(algorithm.metrics.window, len(team))
@@ -68,10 +69,8 @@ class SchemeRollout(Rollout):
         with timer("publish"):
             self._backend.publish(self._weights.flat(), self.version)
         with timer("collect"):
-            if self._scheme.kind == "sync":
-                self._ask(range(len(self._team)), length)
-                answers = dict(self._team.next_answer() for _ in range(len(self._team)))
-                fragments = [answers[index] for index in range(len(self._team))]
+            if self._scheme.collecting == "sync":
+                fragments = self._all_fragments(length)
             else:
                 fragments = [self._first_fragment(length)]
         for fragment in fragments:
@@ -88,6 +87,17 @@ class SchemeRollout(Rollout):
         time_step: TimeStep = steps(self._own_ids(fragment).time_step, 0, count)
         episodes = fragment.episodes
         return time_step._replace(step_type=episodes.step_type, reward=episodes.reward, env_info=episodes.env_info)
+
+    def _all_fragments(self, length: int) -> list[Fragment]:
+        self._ask(range(len(self._team)), length)
+        answers: dict[int, Fragment] = {}
+        enough = math.ceil(self._scheme.fraction_workers * len(self._team))
+        while len(answers) < len(self._team):
+            index, fragment = self._team.next_answer()
+            answers[index] = fragment
+            if self._scheme.preempts and len(answers) == enough:
+                self._backend.stop_early(self._numbers)
+        return [answers[index] for index in range(len(self._team))]
 
     def _first_fragment(self, length: int) -> Fragment:
         while True:
@@ -109,9 +119,10 @@ class SchemeRollout(Rollout):
         run = current_run_or_none()
         names = ("global_counter", "env_steps", "iterations", "progress") if run is not None else ()
         counters = {name: getattr(run, name) for name in names}
+        least = math.ceil(length * self._scheme.fraction_samples) if self._scheme.preempts else length
         for index in indices:
             self._numbers += 1
-            job = CollectJob(self._numbers, length, counters, self._weights.state.extra_states())
+            job = CollectJob(self._numbers, length, least, counters, self._weights.state.extra_states())
             self._team.ask(index, "collect", job)
 
     def _take(self, fragment: Fragment) -> None:
@@ -138,7 +149,9 @@ class SchemeRollout(Rollout):
         fragments = self._gather(length)
         self._team.lost.clear()
         spec = fragments[0].info_spec
-        experience = beside([self._own_ids(fragment) for fragment in fragments])
+        parts = [self._own_ids(fragment) for fragment in fragments]
+        longest = max(len(part.step_type) for part in parts)
+        experience = beside([padded(part, longest) for part in parts])
         self._algorithm[0].learning.rollout_info_spec = spec
         return with_distributions(experience, spec)
 

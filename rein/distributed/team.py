@@ -1,6 +1,7 @@
 """A team of workers that outlives its members."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class Team:
         self._backend, self._timeout, self._max_restarts, self._renew = backend, timeout, max_restarts, renew
         self._workers = [backend.start(task) for task in tasks]
         self._questions: dict[int, tuple[Any, ...]] = {}
+        self._asked_at: dict[int, float] = {}
         self._deaths = [0] * len(tasks)
         self.replaced = 0
         """Workers that were replaced so far."""
@@ -50,6 +52,7 @@ class Team:
         """Asks a worker that owes no answer."""
         # Put at the end: who was asked first answers first, where all are ready.
         self._questions[index] = (method, *arguments)
+        self._asked_at[index] = time.monotonic()
         try:
             self._backend.ask(self._workers[index], method, *arguments)
         except WorkerGoneError as error:
@@ -60,10 +63,14 @@ class Team:
         while True:
             indices = [index for index in self._questions if among is None or index in among]
             by_worker = {id(self._workers[index]): index for index in indices}
-            ready = self._backend.wait([self._workers[index] for index in indices], self._timeout)
+            # One that hangs is noticed even while others keep answering.
+            left = [self._asked_at[index] + self._timeout - time.monotonic() for index in indices]
+            ready = self._backend.wait([self._workers[index] for index in indices], max(0.0, min(left)))
+            late = [index for index, seconds in zip(indices, left, strict=True) if seconds <= 0]
+            late = [index for index in late if self._workers[index] not in ready]
+            for index in late:
+                self._replace(index, f"gave no answer for {self._timeout:g} s")
             if not ready:
-                for index in indices:
-                    self._replace(index, f"gave no answer for {self._timeout:g} s")
                 continue
             index = by_worker[id(ready[0])]
             try:

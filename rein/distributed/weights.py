@@ -63,10 +63,10 @@ class SharedWeights:
         Args:
             size: in bytes.
             block: [size] uint8; None makes it.
-            versions: [2] int64, begun and ended; None makes it.
+            versions: [3] int64: begun, ended, and the number up to which jobs are to end early; None makes it.
         """
         if block is None or versions is None:
-            block, versions = torch.zeros(size, dtype=torch.uint8), torch.full((2,), -1, dtype=torch.int64)
+            block, versions = torch.zeros(size, dtype=torch.uint8), torch.full((3,), -1, dtype=torch.int64)
             block.share_memory_()  # type: ignore[no-untyped-call]
             versions.share_memory_()  # type: ignore[no-untyped-call]
         self.block, self.versions = block, versions

@@ -22,6 +22,7 @@ from rein.framework.module_state import IncompatibleKeys
 from rein.framework.optimizer_binding import OptimizerBinding
 from rein.framework.steps import steps_at_once, steps_in_order
 from rein.framework.trainer_config import TrainerConfig
+from rein.framework.updating.data_parallel import GradientMean, activate
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
 from rein.framework.updating.gradients import (
     Batch,
@@ -97,6 +98,8 @@ class Algorithm(AlgorithmInterface):
         self._force_params_visible_to_parent = False
         self._learning: ReplayTraining | None = None
         self._transformer: list[DataTransformer] = []
+        self.gradient_mean: GradientMean | None = None
+        """Averages gradients over processes before every step; None: there are no others."""
         if is_on_policy is not None:
             self.set_on_policy(is_on_policy)
 
@@ -280,10 +283,14 @@ class Algorithm(AlgorithmInterface):
         return statistics
 
     def activate_ddp(self, rank: int) -> None:
-        """Wraps training for several processes; single-machine training with `rein.distributed` needs no wrapper."""
-        raise NotImplementedError(
-            "training with DistributedDataParallel is not available: use the distributed schemes instead"
-        )
+        """Averages the gradients of every update over the processes of `torch.distributed`.
+
+        Parameters and buffers become those of rank 0. `rein.distributed` does all of this for a run: `--backend ddp`.
+
+        Args:
+            rank: of this process in the group, which must have been made by `torch.distributed.init_process_group`.
+        """
+        activate(self, rank)
 
     # State.
 

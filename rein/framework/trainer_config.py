@@ -76,6 +76,7 @@ class TrainerConfig:
         clear_replay_buffer: bool = True,
         compile: bool | str = "auto",
         num_threads: int | str = "auto",
+        burn_in_steps: int = 0,
     ) -> None:
         """Collects the settings.
 
@@ -150,6 +151,7 @@ class TrainerConfig:
                 "auto": beside training, once that is likely to pay; True: at the first update; False: never.
             num_threads: threads of one torch operation; "auto" finds the best number by measuring the run itself, unless
                 `set_torch_threads` or OMP_NUM_THREADS gives one.
+            burn_in_steps: first steps of each sequence of a recurrent algorithm that only bring its states up to date.
         """
         self.root_dir = root_dir
         self.conf_file = conf_file
@@ -212,6 +214,7 @@ class TrainerConfig:
         self.empty_cache = empty_cache
         self.compile = compile
         self.num_threads = num_threads
+        self.burn_in_steps = burn_in_steps
         self.normalize_importance_weights_by_max = normalize_importance_weights_by_max
         self.clear_replay_buffer = clear_replay_buffer
         self._check()
@@ -285,7 +288,6 @@ class TrainerConfig:
         if self.num_threads != "auto" and (not isinstance(self.num_threads, int) or self.num_threads < 1):
             raise ValueError(f'num_threads is {self.num_threads!r}: give "auto" or a number from 1')
         self._check_combinations()
-        self._check_available()
 
     def _check_combinations(self) -> None:
         intervals = ("summary_interval", "eval_interval", "num_eval_episodes", "num_eval_environments")
@@ -301,11 +303,3 @@ class TrainerConfig:
             raise ValueError("no_thread_env_for_conf forbids the environment that evaluate=True needs: set one of them")
         if self.eval_uncertainty and self.ml_type != "sl":
             raise ValueError('eval_uncertainty is True, but ml_type is "rl": it belongs to supervised learning')
-
-    def _check_available(self) -> None:
-        """Refuses settings that would otherwise be ignored in silence."""
-        if self.ddp_paras_check_interval:
-            raise ValueError(
-                f"ddp_paras_check_interval is {self.ddp_paras_check_interval}, which is not available: replicas are made by "
-                "rein.distributed, which sends parameters as a whole"
-            )

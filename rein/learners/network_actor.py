@@ -1,6 +1,6 @@
 """An actor for learners, made of Rein's networks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.distributions import Categorical, Distribution, map_params
-from rein.networks import Network
+from rein.nest import Nest
+from rein.networks import CriticNetwork, Network, QNetwork
 from rein.specs import BoundedTensorSpec
 
 
@@ -153,6 +154,37 @@ class NetworkActor(nn.Module):
 
     def _clipped(self, action: Tensor) -> Tensor:
         return torch.minimum(torch.maximum(action, self._low), self._high)  # type: ignore[arg-type]
+
+
+def build_network_actor(
+    observation_spec: Nest,
+    action_spec: BoundedTensorSpec,
+    critic_ctor: Callable[..., Network] | None = None,
+    policy_ctor: Callable[..., Network] | None = None,
+    num_critics: int = 1,
+    **settings: Any,
+) -> NetworkActor:
+    """An actor for a world.
+
+    Args:
+        observation_spec: specs of the observation.
+        action_spec: of one continuous action, or of one discrete action counted from 0.
+        critic_ctor: called as `ctor(input_tensor_spec=(observation_spec, action_spec))` or, for a discrete action, as
+            `ctor(input_tensor_spec=, action_spec=)`; None is `CriticNetwork` or `QNetwork`.
+        policy_ctor: called as `ctor(input_tensor_spec=, action_spec=)`; None has no policy.
+        num_critics: 1 or 2.
+        settings: others of `NetworkActor`.
+    """
+    if num_critics not in (1, 2):
+        raise ValueError(f"num_critics is {num_critics}: an actor has 1 or 2")
+
+    def critic() -> Network:
+        if action_spec.is_discrete:
+            return (critic_ctor or QNetwork)(input_tensor_spec=observation_spec, action_spec=action_spec)
+        return (critic_ctor or CriticNetwork)(input_tensor_spec=(observation_spec, action_spec))
+
+    policy = None if policy_ctor is None else policy_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
+    return NetworkActor(action_spec, critic(), critic() if num_critics == 2 else None, policy, **settings)
 
 
 def _packed(state: Any) -> Tensor:

@@ -185,6 +185,11 @@ class ReplayBuffer(RingBuffer):
         """Whether sequences are sampled by priority."""
         return self._priorities is not None
 
+    def priority_total(self) -> tuple[float, int]:
+        """All priorities added up, and how many are not 0."""
+        tree = self._require_priorities().tree
+        return float(tree.summary()), int(tree.nnz)
+
     @property
     def initial_priority(self) -> float:
         """The priority that new steps get: large, so that each is used soon."""

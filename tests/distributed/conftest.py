@@ -20,6 +20,8 @@ from rein.zoo import find_algorithm
 SMALL: dict[str, dict[str, Any]] = {
     "ppo": {"unroll_length": 16, "num_updates_per_train_iter": 2, "mini_batch_length": 1, "mini_batch_size": 16},
     "dqn": {"unroll_length": 8, "initial_collect_steps": 64, "mini_batch_size": 16, "num_updates_per_train_iter": 2},
+    "apex": {"unroll_length": 8, "initial_collect_steps": 64, "mini_batch_size": 16, "num_updates_per_train_iter": 2},
+    "r2d2": {"unroll_length": 8, "initial_collect_steps": 64, "mini_batch_size": 8, "num_updates_per_train_iter": 1},
     "sac": {"unroll_length": 8, "initial_collect_steps": 64, "mini_batch_size": 16, "num_updates_per_train_iter": 2},
 }
 

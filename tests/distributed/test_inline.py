@@ -144,3 +144,87 @@ def test_gradient_workers_train(build: Any, gradients: str, kind: str, collector
     for _ in range(8):
         algorithm.train_iter()
     assert not torch.equal(vector(algorithm), before)
+
+
+@pytest.mark.parametrize("name", ["ppo", "dqn"])
+def test_slow_collectors_stop_early_with_at_least_their_share(build: Any, name: str) -> None:
+    algorithm = build(name, collectors=4, fragment_steps=48, fraction_workers=0.5, fraction_samples=0.5)
+    rollout, lengths = algorithm.rollout, []
+    take = rollout._take
+    rollout._take = lambda fragment: (lengths.append(len(fragment.episodes.step_type)), take(fragment))
+    for _ in range(4):
+        algorithm.train_iter()
+    # One after the other: the last two are told to stop before they begin.
+    whole = 16 if name == "ppo" else 12
+    assert lengths[:4] == [whole, whole, whole // 2, whole // 2]
+
+
+def test_what_is_collected_in_pieces_hangs_together(build: Any) -> None:
+    rollout = build("ppo", seed=1, collectors=2, fraction_workers=0.99, fraction_samples=0.25).rollout
+    rollout._backend.stop_early = lambda number: None
+    whole = rollout.collect(16, with_grad=False)
+    assert len(whole.step_type) == 17
+    goes_on = whole.step_type[1:] != StepType.FIRST
+    assert goes_on.float().mean() > 0.8
+    assert torch.equal(whole.time_step.prev_action[1:][goes_on], whole.rollout_info.action[:-1][goes_on])
+    # No step is there twice.
+    assert not (whole.time_step.observation[1:] == whole.time_step.observation[:-1]).all(-1).any()
+
+
+def test_a_rollout_that_ended_early_teaches_as_much_as_it_has(build: Any) -> None:
+    """Advantages of the shorter rollout are those that it has alone."""
+    from rein.algorithms.on_policy.ppo import ppo_info
+    from rein.distributed.fragments import padded
+    from rein.framework.steps import batch_major
+
+    algorithm = build("ppo", collectors=2)
+    alone = algorithm.rollout._all_fragments(6)[0]
+    beside = padded(alone.experience, 11)
+    assert len(beside.step_type) == 11
+    assert (beside.step_type[6:] == StepType.LAST).all()
+    infos = []
+    for experience in (alone.experience, beside):
+        whole = alone._replace(experience=experience).with_distributions()
+        infos.append(batch_major(ppo_info(algorithm._loss, batch_major(whole.rollout_info)).advantages))
+    torch.testing.assert_close(infos[0][:6], infos[1][:6])
+    assert (infos[1][6:] == 0).all()
+
+
+def test_a_worker_that_hangs_is_replaced_while_others_answer() -> None:
+    from rein.distributed.team import Team
+
+    class Workers:
+        """Worker 0 never answers, worker 1 always does; every look at them takes a second."""
+
+        def __init__(self) -> None:
+            self.started = 0
+
+        def start(self, task: Any) -> str:
+            self.started += 1
+            return f"{task}{self.started}"
+
+        def ask(self, worker: Any, method: str) -> None: ...
+
+        def wait(self, workers: list[str], timeout: float) -> list[str]:
+            clock[0] += 1.0
+            return [one for one in workers if one[0] == "b" or self.started > 2]
+
+        def answer(self, worker: str) -> str:
+            return worker
+
+        def stop(self, worker: str) -> None: ...
+
+    import rein.distributed.team as module
+
+    clock = [0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.time, "monotonic", lambda: clock[0])
+        team = Team(Workers(), "ab", 3.0, 1, lambda index, count: "ab"[index])
+        team.ask(0, "collect")
+        answers = []
+        while team.replaced == 0 and len(answers) < 10:
+            team.ask(1, "collect")
+            answers.append(team.next_answer()[0])
+        assert team.replaced == 1
+        assert 0 in team.lost
+        assert answers.count(1) >= 2

@@ -14,12 +14,15 @@ from rein.distributed import Scheme, SchemeError
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kind": "impala"}, "V-trace"),
-        ({"kind": "apex"}, "not built"),
-        ({"kind": "r2d2"}, "not built"),
-        ({"kind": "ddppo"}, "not built"),
         ({"kind": "sink"}, "choose one of sync, async"),
-        ({"backend": "ddp"}, "ddp is not built"),
+        ({"backend": "mpi"}, "choose one of inline, process, ray, ddp"),
+        ({"kind": "ddppo", "backend": "ray"}, "leave out --backend ray"),
+        ({"kind": "async", "backend": "ddp"}, "leave out async"),
+        ({"fraction_workers": 0.0}, "at most 1"),
+        ({"kind": "async", "fraction_workers": 0.5, "fraction_samples": 0.5}, "sync only"),
+        ({"decentralised": True}, "--gradient-workers 2"),
+        ({"decentralised": True, "gradient_workers": 2, "gradients": "async"}, "synchronous gradients"),
+        ({"samples_per_insert": 2.0}, "shards=1"),
         ({"collectors": 0}, "at least 1"),
         ({"collectors": 2.5}, "whole number"),
         ({"address": "10.0.0.1:6379"}, "--backend ray"),
@@ -57,6 +60,22 @@ def test_algorithms_that_cannot_be_split_say_why(build: Any, monkeypatch: Any) -
     algorithm.require_config().async_unroll = True
     with pytest.raises(SchemeError, match="async_unroll"):
         Scheme(collectors=2).check_algorithm(algorithm)
+
+
+def test_presets_say_what_an_algorithm_lacks(build: Any) -> None:
+    with pytest.raises(SchemeError, match="--algorithm impala"):
+        Scheme("impala", collectors=2).check_algorithm(build("ppo"))
+    with pytest.raises(SchemeError, match="no rate of exploration"):
+        Scheme("apex", collectors=2).check_algorithm(build("sac", "Pendulum-v1"))
+    with pytest.raises(SchemeError, match="priority_replay=True"):
+        Scheme("apex", collectors=2).check_algorithm(build("dqn"))
+
+
+def test_collectors_of_apex_explore_to_different_degrees() -> None:
+    rates = [Scheme("apex", collectors=3).exploration_rate(index) for index in range(3)]
+    assert rates == pytest.approx([0.4, 0.4**4.5, 0.4**8])
+    assert Scheme("apex").exploration_rate(0) == pytest.approx(0.4)
+    assert Scheme("async").exploration_rate(0) is None
 
 
 def parse(*words: str) -> argparse.Namespace:

@@ -56,7 +56,6 @@ def test_every_setting_is_read_somewhere() -> None:
         (dict(offline_buffer_dir="x"), "set whole_replay_buffer_training=False"),
         (dict(no_thread_env_for_conf=True, evaluate=True), "no_thread_env_for_conf forbids"),
         (dict(eval_uncertainty=True), "belongs to supervised learning"),
-        (dict(ddp_paras_check_interval=5), "not available"),
     ],
 )
 def test_impossible_settings_are_refused_at_once(settings: dict[str, Any], message: str) -> None:

@@ -150,6 +150,10 @@ class DqnAlgorithm(SacAlgorithm):
         """The best action, or with chance `rollout_epsilon_greedy` a random one."""
         return self._pick(inputs, state, self._epsilon_greedy_choice(self._rollout_epsilon_greedy()))
 
+    def explore_at(self, rate: float) -> None:
+        """Makes the chance of a random action in a rollout step `rate`, for good."""
+        self._rollout_epsilon_greedy = as_scheduler(rate)
+
     def quick_actor(self) -> QuickActor | None:
         """The same on the host, if the network is small and there is one reward."""
         if self._reward_spec.ndim or self._critic_networks is None or _acts_otherwise(type(self)):

@@ -6,7 +6,7 @@ it in minibatches (`train_step`) with the clipped surrogate of `PPOLoss`. Use it
 
 from typing import NamedTuple
 
-from rein.algorithms.losses import ActorCriticLoss, PPOLoss
+from rein.algorithms.losses import ActorCriticLoss, PPOLoss, VTraceLoss
 from rein.algorithms.on_policy.actor_critic import ActorCriticAlgorithm, ActorCriticInfo, ActorCriticState
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, TimeStep
@@ -41,6 +41,11 @@ class PPOAlgorithm(ActorCriticAlgorithm):
     def on_policy(self) -> bool:
         """False: it learns by `train_step` from the stored rollout."""
         return False
+
+    @property
+    def corrects_old_rollouts(self) -> bool:
+        """Whether the loss takes into account that another policy made the rollout."""
+        return isinstance(self._loss, VTraceLoss)
 
     def preprocess_experience(
         self, root_inputs: TimeStep, rollout_info: ActorCriticInfo, batch_info: BatchInfo

@@ -1,5 +1,6 @@
 """What a backend offers: workers that answer questions, one at a time, wherever they are."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,6 +46,9 @@ class Backend(Protocol):
     def answer(self, worker: Any) -> Any:
         """What a worker answered; raises `WorkerGoneError` or `WorkerFailedError`."""
 
+    def stop_early(self, number: int) -> None:
+        """Tells all workers to end jobs up to this number as soon as they have enough."""
+
     def stop(self, worker: Any) -> None:
         """Ends a worker, whatever it is doing."""
 
@@ -55,10 +59,17 @@ class Backend(Protocol):
 class Service:
     """The other side: calls methods of a target, with weights where they need some."""
 
-    def __init__(self, target: Any) -> None:
-        """Has no weights yet."""
+    def __init__(self, target: Any, stop_number: Callable[[], int] | None = None) -> None:
+        """Has no weights yet.
+
+        Args:
+            target: answers questions.
+            stop_number: up to which number jobs are to end early.
+        """
         self.target = target
         self._version = -1
+        if stop_number is not None:
+            target.stop_number = stop_number
 
     def serve(self, method: str, arguments: tuple[Any, ...], flat: NDArray[np.uint8] | None, version: int) -> Any:
         """What a method returns; weights of a version that it has are not loaded again."""

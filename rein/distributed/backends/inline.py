@@ -1,4 +1,4 @@
-"""Workers in this process: they answer as soon as they are asked, so that every run is the same."""
+"""Workers in this process: each does what it was asked when its answer is wanted, so that every run is the same."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,12 @@ from rein.distributed.backends.base import Service, Task
 
 
 class InlineWorker:
-    """A worker and what it answered last."""
+    """A worker and what it was asked last."""
 
     def __init__(self, service: Service) -> None:
         """Was not asked yet."""
         self.service = service
-        self.result: Any = None
+        self.question: Any = None
 
 
 class InlineBackend:
@@ -25,6 +25,7 @@ class InlineBackend:
         """Has no workers."""
         self._weights: tuple[NDArray[np.uint8] | None, int] = (None, -1)
         self._workers: list[InlineWorker] = []
+        self._stop_number = -1
 
     def publish(self, flat: NDArray[np.uint8], version: int) -> None:
         """Keeps the weights."""
@@ -32,21 +33,24 @@ class InlineBackend:
 
     def start(self, task: Task) -> InlineWorker:
         """Makes the target at once."""
-        self._workers.append(InlineWorker(Service(task.make_here())))
+        self._workers.append(InlineWorker(Service(task.make_here(), lambda: self._stop_number)))
         return self._workers[-1]
 
     def ask(self, worker: InlineWorker, method: str, *arguments: Any) -> None:
-        """Does what is asked."""
-        worker.result = worker.service.serve(method, arguments, *self._weights)
+        """Keeps the question, and the weights of now."""
+        worker.question = (method, arguments, *self._weights)
 
     def wait(self, workers: list[InlineWorker], timeout: float) -> list[InlineWorker]:
         """The first of them: others have their turns later."""
         return workers[:1]
 
     def answer(self, worker: InlineWorker) -> Any:
-        """What it did."""
-        result, worker.result = worker.result, None
-        return result
+        """Does what was asked."""
+        return worker.service.serve(*worker.question)
+
+    def stop_early(self, number: int) -> None:
+        """Those whose answers are still wanted will do less."""
+        self._stop_number = number
 
     def stop(self, worker: InlineWorker) -> None:
         """Closes its target."""

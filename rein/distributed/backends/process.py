@@ -99,6 +99,10 @@ class ProcessBackend:
             return fragment._replace(experience=experience, episodes=episodes)
         return content
 
+    def stop_early(self, number: int) -> None:
+        """Notes it where all workers see it."""
+        self._weights.versions[2] = number
+
     def stop(self, worker: ProcessWorker) -> None:
         """Kills the process."""
         worker.closer()
@@ -140,7 +144,7 @@ def run_worker(task: bytes, pipe: Connection, block: Tensor, versions: Tensor, p
     weights = SharedWeights(len(block), block, versions)
     slot: list[SharedRecords] = []
     try:
-        service = Service(unpack(task).make())
+        service = Service(unpack(task).make(), lambda: int(versions[2]))
     except Exception:
         pipe.recv_bytes()
         pipe.send_bytes(pack(("failed", traceback.format_exc())))

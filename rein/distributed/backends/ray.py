@@ -48,7 +48,9 @@ class RayBackend:
         self._owns_cluster = False
         if not ray.is_initialized():
             self._connect(scheme, workers)
-        self._actor = ray.remote(num_cpus=1, max_restarts=0)(RayService)
+        # Questions have one thread, and what must be heard in the midst of one has another.
+        options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0, "concurrency_groups": {"control": 1}}
+        self._actor = ray.remote(**options)(RayService)
         self._weights: tuple[Any, int] = (None, -1)
         self._workers: list[RayWorker] = []
 
@@ -108,6 +110,11 @@ class RayBackend:
         experience, episodes = nest.pack_sequence_as(structure, [torch.from_numpy(one.copy()) for one in arrays])
         return result._replace(experience=experience, episodes=episodes)
 
+    def stop_early(self, number: int) -> None:
+        """Tells all actors."""
+        for worker in self._workers:
+            worker.actor.stop_early.options(concurrency_group="control").remote(number)
+
     def stop(self, worker: RayWorker) -> None:
         """Kills the actor."""
         with contextlib.suppress(Exception):
@@ -128,7 +135,8 @@ class RayService:
 
     def __init__(self, task: bytes) -> None:
         """Makes the target."""
-        self._service = Service(unpack(task).make())
+        self._stop_number = -1
+        self._service = Service(unpack(task).make(), lambda: self._stop_number)
 
     def serve(self, question: bytes, flat: Any, version: int) -> tuple[bytes, list[NDArray[Any]]]:
         """Answers: what is small as bytes, and tensors of a fragment as arrays."""
@@ -140,6 +148,10 @@ class RayService:
         structure = nest.map_structure(lambda leaf: None, data)
         head = pack((result._replace(experience=(), episodes=()), structure))
         return head, [tensor.numpy() for tensor in nest.flatten(data)]
+
+    def stop_early(self, number: int) -> None:
+        """Lets jobs up to this number end as soon as they have enough."""
+        self._stop_number = number
 
     def pid(self) -> int:
         """Process id."""

@@ -17,6 +17,7 @@ from rein import nest
 from rein.data_structures import BatchInfo, Experience, LossInfo, StepType
 from rein.distributions import map_params
 from rein.framework.steps import steps_at_once, steps_in_order, time_major
+from rein.framework.updating.burn_in import burned_in
 from rein.framework.updating.finite import admits
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
 from rein.framework.updating.settings import UpdateSettings
@@ -85,6 +86,8 @@ def compute_gradients(
         NonFiniteLossError: the loss is NaN or infinite.
     """
     weights = [importance_weights(settings, batch.experience.batch_info) for batch in batches]
+    if settings.burn_in_steps:
+        batches = [burned_in(algorithm, batch, settings.burn_in_steps) for batch in batches]
     inputs = time_major(batches[-1].experience.time_step)
     # What is summarized is not compiled: summaries may look at anything.
     if compiled is not None and not summary.should_record_summaries():
@@ -207,6 +210,8 @@ def step_optimizers(
     Raises:
         NonFiniteGradientError: it was not finite for too many updates in a row.
     """
+    if algorithm.gradient_mean is not None:
+        values = algorithm.gradient_mean(values, parameters)
     if not admits(algorithm, parameters, values):
         for parameter in parameters:
             parameter.grad = None

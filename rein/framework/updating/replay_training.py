@@ -70,6 +70,7 @@ class ReplayTraining:
     Attributes:
         settings: how it learns.
         buffer: None before the first step is stored, and where data is not stored.
+        buffer_ctor: makes the buffer; another one than `ReplayBuffer` may keep the data elsewhere.
         transformer: applied to what is sampled; None leaves it as it is.
         rollout_info_spec: specs of `AlgStep.info` of `rollout_step`, distributions included; None until known.
         experience_spec: specs of what the buffer stores; None until known.
@@ -89,6 +90,7 @@ class ReplayTraining:
         self._learner = [learner]
         self.settings = settings
         self.buffer: ReplayBuffer | None = None
+        self.buffer_ctor: Callable[..., Any] = ReplayBuffer
         self.transformer: DataTransformer | None = None
         self.rollout_info_spec: Nest = None
         self.experience_spec: Nest = None
@@ -137,7 +139,7 @@ class ReplayTraining:
             raise ValueError(f"{self.learner.name} has no replay buffer: call set_replay_buffer() first")
         self.rollout_info_spec = extract_spec(experience.rollout_info)
         self.experience_spec = self.stored_spec(experience)
-        self.buffer = ReplayBuffer(
+        self.buffer = self.buffer_ctor(
             data_spec=self.experience_spec,
             num_environments=self._plan.num_envs,
             max_length=self._plan.max_length,

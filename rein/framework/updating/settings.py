@@ -24,6 +24,7 @@ class UpdateSettings:
     clear_replay_buffer: bool = True
     temporally_independent_train_step: bool | None = None
     use_rollout_state: bool = False
+    burn_in_steps: int = 0
     update_counter_every_mini_batch: bool = False
     priority_replay: bool = False
     priority_replay_alpha: Any = 0.7

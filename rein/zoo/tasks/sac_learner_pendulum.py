@@ -1,0 +1,45 @@
+"""The learner SAC on Pendulum-v1."""
+
+from functools import partial
+
+from rein.config import config, import_config
+from rein.learners import SAC, build_network_actor
+from rein.networks import ActorDistributionNetwork, CriticNetwork, NormalProjectionNetwork
+
+ENTRY = {
+    "algorithm": "LearnerAlgorithm",
+    "env": "Pendulum-v1",
+    "env_steps": 20_000,
+    "bar": -170,
+    "reference": "-157 at 20k steps (RL Baselines3 Zoo)",
+}
+
+import_config("parts/learner_run.py")
+import_config("parts/squashed_policy.py")
+
+make_learner, _ = SAC.create_factory(
+    lr_q=1e-3,
+    lr_pi=1e-3,
+    lr_alpha=1e-3,
+    num_updates=4,
+    update_every=2,
+    start_steps=250,
+    max_grad_norm=10.0,
+    mini_batch_size=128,
+)
+config(
+    "LearnerAlgorithm",
+    learner=make_learner,
+    actor=partial(
+        build_network_actor,
+        critic_ctor=partial(CriticNetwork, joint_fc_layer_params=(64, 64)),
+        policy_ctor=partial(
+            ActorDistributionNetwork,
+            fc_layer_params=(64, 64),
+            continuous_projection_net_ctor=NormalProjectionNetwork,
+        ),
+        num_critics=2,
+    ),
+)
+config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
+config("TrainerConfig", num_env_steps=20_000, replay_buffer_length=10_000)
