@@ -16,10 +16,12 @@ _SETTINGS = {
 def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --scheme, --collectors, --backend, --gradient-workers, --gradients and --address."""
     group = parser.add_argument_group("workers", "who collects and who computes gradients; see docs/distributed.md")
-    group.add_argument("--scheme", metavar="NAME", help="sync (wait for all collectors) or async (take the first)")
+    group.add_argument("--scheme", metavar="NAME", help="sync, async, impala, apex, r2d2 or ddppo (default: sync)")
     group.add_argument("--collectors", type=int, metavar="N", help="workers that step environments (default: 1)")
     group.add_argument(
-        "--backend", metavar="NAME", help="where workers are: inline (this process), process, or ray (default: inline)"
+        "--backend",
+        metavar="NAME",
+        help="where workers are: inline (this process), process, ray, ddp (default: inline)",
     )
     group.add_argument("--gradient-workers", type=int, metavar="N", help="workers that share each batch (default: 1)")
     group.add_argument("--gradients", metavar="NAME", help="sync or async, among gradient workers (default: sync)")

@@ -109,18 +109,20 @@ def _add_shards(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
 def _add_gradient_workers(algorithm: RLAlgorithm, scheme: Scheme) -> Backend:
     seeds, device = _seeds(scheme.gradient_workers, "gradient workers"), _device()
     copies: list[bytes] = []
+    made: list[SharedGradients] = []
 
     def task(index: int, restarts: int = 0) -> GradientTask:
         # Copies that step by themselves are not sent weights: a replacement begins where the others are.
         if not copies or (scheme.decentralised and restarts):
             content = (configs_to_send(), algorithm, algorithm.learning.settings)
             copies[:] = [pack(content, f"{algorithm.name} and its settings", leave_out=STAYS_HERE)]
-        return GradientTask(copies[0], seeds[index] + 7919 * restarts, device)
+        version = made[0].version if scheme.decentralised and made else 0
+        return GradientTask(copies[0], seeds[index] + 7919 * restarts, device, version)
 
     backend = make_backend(scheme, algorithm)
     tasks = [task(index) for index in range(scheme.gradient_workers)]
     team = Team(backend, tasks, scheme.timeout, scheme.max_restarts, task)
-    SharedGradients(algorithm, team, backend, scheme.gradients == "async", scheme.decentralised)
+    made.append(SharedGradients(algorithm, team, backend, scheme.gradients == "async", scheme.decentralised))
     return backend
 
 

@@ -30,6 +30,8 @@ class GradientTask(NamedTuple):
     """Packed: the configuration in force, the algorithm, and its settings."""
     seed: int
     device: str
+    version: int = 0
+    """Of the weights that the copy has: older ones are not taken over."""
 
     def make(self) -> "GradientWorker":
         """The worker, in a process of its own: random numbers are seeded."""
@@ -45,7 +47,7 @@ class GradientTask(NamedTuple):
         """The worker, with what is in force."""
         _, algorithm, settings = unpack(self.copy)
         algorithm.set_update_settings(replace(settings, compile=False))
-        return GradientWorker(algorithm)
+        return GradientWorker(algorithm, self.version)
 
 
 class Share(NamedTuple):
@@ -60,15 +62,15 @@ class Share(NamedTuple):
 class GradientWorker:
     """Computes gradients."""
 
-    def __init__(self, algorithm: RLAlgorithm) -> None:
-        """Keeps the copy of the algorithm."""
-        self._algorithm, self._weights = algorithm, Weights(algorithm)
+    def __init__(self, algorithm: RLAlgorithm, version: int = 0) -> None:
+        """Keeps the copy of the algorithm, and the version of its weights."""
+        self._algorithm, self._weights, self._version = algorithm, Weights(algorithm), version
 
     def gradients(
         self, batches: Sequence[Batch], extra_states: dict[int, Any], flat: NDArray[np.uint8] | None, version: int
     ) -> Share:
         """Gradients of batches with given weights; None keeps those that there are."""
-        if flat is not None:
+        if flat is not None and version > self._version:
             self._weights.load(flat, with_acting=True)
             self._weights.state.load_extra_states(extra_states)
         found = self._algorithm.learning.compute_gradients(batches)
@@ -136,9 +138,10 @@ class SharedGradients:
         sent = gradients._replace(info=distributions_to_params(gradients.info))
         for index in range(len(self._team)):
             self._team.ask(index, "apply", sent, spec)
-        self._apply_here(gradients)
         for _ in range(len(self._team)):
             self._team.next_answer()
+        # At last: the replacement of one that died until here is a copy that has not made the step, and is asked to.
+        self._apply_here(gradients)
 
     def update_from_first(self, batches: Sequence[Batch]) -> int:
         """Gives batches to a worker that has nothing to do, and updates from the first gradients that come."""

@@ -82,7 +82,9 @@ def installed_algorithms() -> list[InstalledComponent]:
 def find_algorithm(name: str) -> ZooEntry:
     """The base of the algorithm of that short name, or of that class name, or one of an installed package."""
     by_name = algorithms()
-    by_class = {entry.algorithm.lower(): entry for entry in by_name.values()}
+    # Of several bases of one class, the one that is called like it.
+    own_name_last = sorted(by_name.values(), key=lambda entry: entry.algorithm.lower().startswith(entry.name))
+    by_class = {entry.algorithm.lower(): entry for entry in own_name_last}
     lowered = name.lower()
     if lowered in by_class and lowered not in by_name:
         return by_class[lowered]

@@ -1,11 +1,13 @@
 """The scheme in one process: what it computes, cell by cell."""
 
 import copy
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
 
+from rein import nest
 from rein.data_structures import Experience, StepType
 from rein.distributed.rollout import SchemeRollout
 from rein.framework import Batch
@@ -228,3 +230,51 @@ def test_a_worker_that_hangs_is_replaced_while_others_answer() -> None:
         assert team.replaced == 1
         assert 0 in team.lost
         assert answers.count(1) >= 2
+
+
+def test_workers_that_step_copies_of_their_own_stay_equal_bit_by_bit(build: Any) -> None:
+    one, several = build("dqn"), build("dqn", gradient_workers=2, decentralised=True)
+    several.load_state_dict(one.state_dict())
+    team = several.learning.compute_gradients.__self__._team
+    for number in range(4):
+        batch = sampled(one)
+        if number == 2:
+            # One that dies goes on where the others are.
+            team._questions[1] = ("parameters",)
+            team._replace(1, "was killed")
+            team.next_answer()
+        found = several.compute_gradients([Batch(batch)])
+        one.apply_gradients(one.compute_gradients(batch))
+        several.apply_gradients(found)
+    for parameters in team.ask_all("parameters"):
+        for mine, theirs in zip(several.parameters(), parameters, strict=True):
+            assert torch.equal(mine, theirs)
+    torch.testing.assert_close(vector(several), vector(one), rtol=0, atol=1e-6)
+
+
+def test_burn_in_brings_stored_states_up_to_date(build: Any) -> None:
+    """What is learnt after the burn-in is what would be learnt there from the states that the first steps lead to."""
+    from rein.framework.updating.burn_in import burned_in
+
+    algorithm = build("r2d2", collectors=2, fragment_steps=64, shards=0)
+    batch = Batch(sampled(algorithm))
+    rest = burned_in(algorithm, batch, 8)
+    length = batch.experience.step_type.shape[1]
+    assert rest.experience.step_type.shape[1] == length - 8
+    plain = algorithm.learning.settings
+    algorithm.set_update_settings(dataclasses.replace(plain, burn_in_steps=0, priority_replay=False))
+    expected = algorithm.learning.compute_gradients([rest])
+    algorithm.set_update_settings(dataclasses.replace(plain, burn_in_steps=8, priority_replay=False))
+    found = algorithm.learning.compute_gradients([batch])
+    for a, b in zip(found.values, expected.values, strict=True):
+        assert torch.equal(a, b)
+    # The states do depend on the first steps.
+    other = batch.experience._replace(
+        time_step=batch.experience.time_step._replace(observation=batch.experience.time_step.observation + 1)
+    )
+    assert not torch.equal(
+        torch.cat([one.flatten() for one in nest.flatten(burned_in(algorithm, Batch(other), 8).experience.state)]),
+        torch.cat([one.flatten() for one in nest.flatten(rest.experience.state)]),
+    )
+    with pytest.raises(ValueError, match="leave at least 2"):
+        burned_in(algorithm, batch, length - 1)

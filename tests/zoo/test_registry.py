@@ -22,6 +22,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(zoo.UnknownEntryError, match="Did you mean 'ppo'"):
         zoo.find_algorithm("ppoo")
     assert zoo.find_algorithm("PPOAlgorithm").name == "ppo"
+    assert zoo.find_algorithm("DqnAlgorithm").name == "dqn"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ config("VTraceLoss", gamma=0.99, td_loss_weight=0.5, entropy_regularization=0.01
 config(
     "TrainerConfig",
     algorithm_ctor=PPOAlgorithm,
-    unroll_length=32,
-    mini_batch_length=32,
+    unroll_length=16,
+    mini_batch_length=16,
     mini_batch_size=8,
     num_updates_per_train_iter=1,
     summary_interval=20,

@@ -32,6 +32,7 @@ config(
         build_network_actor,
         critic_ctor=partial(CriticNetwork, joint_fc_layer_params=(64, 64)),
         policy_ctor=partial(ActorNetwork, fc_layer_params=(64, 64)),
+        exploration_noise=0.3,
     ),
 )
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
