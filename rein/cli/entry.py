@@ -35,6 +35,7 @@ COMMANDS = {
     "report": "write report.html of a run",
     "sweep": "train with many settings and seeds in parallel",
     "export": "write a trained policy as ONNX or torch file, complete and compared with the original",
+    "card": "write a folder for a model hub: card, weights, settings, agent",
     "show": "show the configuration, networks and optimizers of a run or conf",
     "record": "record a data set from a run, to learn from offline",
     "data": "show, join and exchange data sets",
