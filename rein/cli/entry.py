@@ -33,6 +33,7 @@ COMMANDS = {
     "plot": "draw curves of runs, with confidence bands over seeds",
     "compare": "say which runs are better, and how sure that is",
     "report": "write report.html of a run",
+    "board": "show runs on a live page in the browser",
     "sweep": "train with many settings and seeds in parallel",
     "export": "write a trained policy as ONNX or torch file, complete and compared with the original",
     "card": "write a folder for a model hub: card, weights, settings, agent",

@@ -65,7 +65,15 @@ class Target(NamedTuple):
 
         overrides = [*(f"--with {part}" for part in sorted(self.parts)), *describe_overrides(self.overrides)]
         data = {"data": list(self.data)} if self.data else {}
-        return {"conf": str(self.conf), "parts": self.parts, "overrides": overrides, **data}
+        return {"conf": str(self.conf), "parts": self.parts, "overrides": overrides, **data, **self._bars()}
+
+    def _bars(self) -> dict[str, Any]:
+        """What an entry of the zoo is to reach, if this is one and its score is a return."""
+        entry = task_entries().get(self.name)
+        if entry is None or entry.path != self.conf or entry.facts.get("measure", "mean_return") != "mean_return":
+            return {}
+        bars = {key: entry.facts[key] for key in ("bar", "at_most") if entry.facts.get(key) is not None}
+        return {"bars": bars} if bars else {}
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:

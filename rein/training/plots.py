@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from rein.training.metric_titles import metric_title
 from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import X_AXES, Band
 from rein.training.svg_chart import COLORS, line_chart, short_number
@@ -40,17 +41,18 @@ def write_plot(path: Path, bands: Sequence[Band], metric: str, x_axis: str = "en
     Args:
         path: ends in .png, .svg or .html.
         bands: what to draw.
-        metric: name of the vertical axis.
+        metric: name of what is drawn.
         x_axis: one of `X_AXES`.
-        title: above the chart; by default the metric.
+        title: above the chart; by default the metric in words.
     """
     check_format(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    title, x_label = title or metric, X_AXES[x_axis]
+    title, x_label = title or metric_title(metric), X_AXES[x_axis]
     if path.suffix.lower() == ".png":
-        _write_png(path, bands, title, x_label, metric)
+        _write_png(path, bands, title, x_label)
         return path
-    chart = line_chart(bands, title, x_label, metric, width=800, height=420)
+    is_page = path.suffix.lower() == ".html"
+    chart = line_chart(bands, title, x_label, "", width=800, height=420, hover=is_page)
     if path.suffix.lower() == ".svg":
         write_atomically(path, chart.replace('fill="currentColor">', 'fill="currentColor" color="#334155">', 1))
     else:
@@ -74,7 +76,7 @@ def _require_matplotlib() -> Any:
     return matplotlib
 
 
-def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str, y_label: str) -> None:
+def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str) -> None:
     matplotlib = _require_matplotlib()
     figure = matplotlib.figure.Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -84,7 +86,7 @@ def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str, y_la
         axes.plot(band.x, band.mean, color=color, label=label, marker="o" if len(band.x) == 1 else None)
         if band.num_runs > 1:
             axes.fill_between(band.x, band.low, band.high, color=color, alpha=0.18, linewidth=0)
-    axes.set(title=title, xlabel=x_label, ylabel=y_label)
+    axes.set(title=title, xlabel=x_label)
     axes.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: short_number(value)))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)

@@ -3,7 +3,8 @@
 import base64
 import json
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from html import escape, unescape
 from pathlib import Path
 from string import Template
@@ -12,17 +13,20 @@ from typing import Any
 from rein.config.plain_files import PlainFileError, read_json, read_plain
 from rein.runtime.scalar_files import ScalarSeries
 from rein.training.agent_svg import draw_svg
+from rein.training.metric_titles import metric_titles
 from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
 from rein.training.statistics_of_runs import (
     EVALUATION_RETURN,
     TRAINING_RETURN,
     X_AXES,
+    Array,
     Band,
-    read_curve,
+    evaluation_interval,
+    make_curve,
     read_series,
 )
 from rein.training.supervised import SupervisedEvaluation, describe_number
-from rein.training.svg_chart import line_chart, short_number
+from rein.training.svg_chart import Bar, line_chart, short_number
 
 MAX_VIDEO_BYTES = 4 * 2**20
 MAX_PICTURE_BYTES = 16 * 2**20
@@ -51,17 +55,20 @@ _PAGE = Template("""<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="$policy"><meta name="viewport" content="width=device-width">
 <title>$title</title>
 <style>
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --line: light-dark(#e2e8f0, #2b3547); --soft: light-dark(#f1f5f9, #1b2434);
+  --page: light-dark(#f8fafc, #0f1623); --card: light-dark(#fff, #151d2c); --text: light-dark(#0f172a, #e5eaf2);
+  --quiet: light-dark(#5b6678, #97a3b6); }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--page); color: var(--text); }
 h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
-.status { opacity: .7; } .result { font-size: 1.25rem; margin: .8rem 0; }
-.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(26rem, 1fr)); gap: 1rem; }
-.charts > * { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem; }
-.agent { overflow-x: auto; } .agent svg { min-width: 48rem; }
-svg { width: 100%; height: auto; display: block; } video, img { max-width: 100%; border-radius: .5rem; }
-table { border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: .2rem 1.2rem .2rem 0; }
+.status { color: var(--quiet); } .result { font-size: 1.25rem; margin: .8rem 0; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
+.charts > * { border: 1px solid var(--line); border-radius: .6rem; padding: .5rem; background: var(--card); }
+.agent, .wide { overflow-x: auto; } .agent svg { min-width: 48rem; }
+svg { width: 100%; height: auto; display: block; } video, img { max-width: 100%; border-radius: .6rem; }
+table { border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: .25rem 1.2rem .25rem 0; }
 th { font-weight: 600; } tr + tr td, tr + tr th { border-top: 1px solid var(--line); }
-pre { background: var(--soft); padding: .8rem; border-radius: .5rem; overflow: auto; max-height: 32rem; font-size: 13px; }
+pre { background: var(--soft); padding: .8rem; border-radius: .6rem; overflow: auto; max-height: 32rem; font-size: 13px; }
 summary { cursor: pointer; }
 </style></head><body>
 <h1>$title</h1>
@@ -118,7 +125,7 @@ def _page(directory: RunDirectory, metrics_per_report: int) -> str:
         pictures=_pictures(directory),
         agent=_agent(directory),
         facts=_facts(record),
-        commands=escape(_commands(directory, record)),
+        commands=escape("\n".join(again(directory, record))),
         config=escape(_operative(directory)),
     )
 
@@ -151,19 +158,39 @@ def _result(evaluations: list[dict[str, Any]]) -> str:
 
 
 def _curves(directory: RunDirectory, most: int) -> str:
-    series = read_series(directory)
+    series, evaluations = read_series(directory), directory.read_evaluations()
+    names = _chosen(series)[:most]
+    titles = metric_titles(names)
     charts = []
-    for name in _chosen(series)[:most]:
+    for name in names:
+        axis = "env_steps"
         try:
-            x, y = read_curve(directory, name)
-            axis = "env_steps"
+            x, y = make_curve(series, name, axis, evaluations)
         except ValueError:
-            x, y = read_curve(directory, name, "iterations")
             axis = "iterations"
+            x, y = make_curve(series, name, axis, evaluations)
         if len(x):
-            chart = line_chart([Band(name, x, y, y, y, 1)], name, X_AXES[axis], "", width=480, height=260)
-            charts.append(f"<div>{chart}</div>")
+            low, high = _interval(name, evaluations, y)
+            band = Band(titles[name], x, y, low, high, 1)
+            bars = _bars(directory) if name in (EVALUATION_RETURN, TRAINING_RETURN) else ()
+            label = X_AXES[axis]
+            charts.append(
+                f"<div>{line_chart([band], titles[name], label, '', width=480, height=260, bars=bars, hover=True)}</div>"
+            )
     return f'<div class="charts">{"".join(charts)}</div>' if charts else "<p>Nothing was recorded yet.</p>"
+
+
+def _interval(name: str, evaluations: Sequence[Mapping[str, Any]], y: Array) -> tuple[Array, Array]:
+    """Lower and upper ends of the interval around each value; the value itself where there is none."""
+    ends = evaluation_interval(evaluations) if name == EVALUATION_RETURN else None
+    return ends if ends is not None and len(ends[0]) == len(y) else (y, y)
+
+
+def _bars(directory: RunDirectory) -> list[Bar]:
+    """What a run of an entry of the zoo is to reach."""
+    bars = directory.record().get("bars") or {}
+    words = (("bar", "bar"), ("at_most", "at most"))
+    return [Bar(bars[key], f"{word} {short_number(bars[key])}") for key, word in words if key in bars]
 
 
 def _chosen(series: dict[str, ScalarSeries]) -> list[str]:
@@ -314,19 +341,35 @@ def _table(rows: Sequence[tuple[str, ...]], with_header: bool = False) -> str:
         heads = len(row) if with_header and index == 0 else (0 if with_header else 1)
         cells = [f"<th>{escape(cell)}</th>" if i < heads else f"<td>{escape(cell)}</td>" for i, cell in enumerate(row)]
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table>{''.join(lines)}</table>"
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
 
 
-def _commands(directory: RunDirectory, record: dict[str, Any]) -> str:
-    play = [] if record.get("ml_type") == "sl" else [f"rein play {directory.path} --output policy.mp4"]
-    lines = [
-        f"rein evaluate {directory.path}",
-        *play,
-        f"tensorboard --logdir {directory.summaries}",
-    ]
-    if record.get("command"):
-        lines.insert(0, str(record["command"]))
-    return "\n".join(lines)
+def again(directory: RunDirectory, record: Mapping[str, Any]) -> list[str]:
+    """Commands that train the same once more, in a new directory, and look at what this run has learnt."""
+    where = shlex.quote(str(directory.path))
+    lines = [_without_directory(str(record["command"]))] if record.get("command") else []
+    lines.append(f"rein evaluate {where}")
+    if record.get("ml_type") != "sl":
+        lines.append(f"rein play {where} --output policy.mp4")
+    return [*lines, f"tensorboard --logdir {shlex.quote(str(directory.summaries))}"]
+
+
+def _without_directory(command: str) -> str:
+    """A command without --dir, since the directory it names holds a run by now."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return command
+    if words[:2] != ["rein", "train"]:
+        return command
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--dir":
+            next(rest, None)
+        elif not word.startswith("--dir="):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def _operative(directory: RunDirectory) -> str:

@@ -225,6 +225,15 @@ class RunDirectory:
             raise RunDirectoryError(f"{self.path / _RUN_FILE} is damaged: it holds no object")
         return content
 
+    def status(self, record: Mapping[str, Any]) -> str:
+        """How a run stands, given its record: running, finished, stopped, failed, or lost, if its process is no more."""
+        process = record.get("process")
+        if record.get("status") == "running" and isinstance(process, dict) and process.get("host") == platform.node():
+            pid = process.get("pid")
+            if not isinstance(pid, int) or _process(pid) != process:
+                return "lost"
+        return str(record.get("status", "unknown"))
+
     def start(self, **facts: Any) -> None:
         """Writes run.json for a new run: the machine, versions and `facts`."""
         process = _process(os.getpid())

@@ -1,6 +1,6 @@
 """Numbers out of run directories: curves of one run, and means with confidence bands over runs that differ by seed only."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,11 +63,16 @@ def find_runs(paths: Iterable[str | Path]) -> list[RunDirectory]:
 
 def label_of(run: RunDirectory) -> str:
     """What was run, without the seed: runs with the same label belong together."""
-    record = run.record()
+    return label_from(run.record(), run.path)
+
+
+def label_from(record: Mapping[str, Any], path: Path) -> str:
+    """What `label_of` says of a run with that run.json."""
     name = record.get("name")
     if not name:
-        return run.path.name
-    return " ".join([str(name), *describe_overrides(record.get("overrides", ()))])
+        return path.name
+    overrides = record.get("overrides", ())
+    return " ".join([str(name), *describe_overrides(map(str, overrides if isinstance(overrides, list) else ()))])
 
 
 def describe_overrides(overrides: Iterable[str]) -> list[str]:
@@ -97,8 +102,25 @@ def read_curve(run: RunDirectory, metric: str = TRAINING_RETURN, x_axis: str = "
     if metric not in series:
         known = ", ".join(sorted(name for name in series if name.startswith(("Metrics/", "Evaluation/")))) or "nothing"
         raise ValueError(f"{run.path} has no metric {metric!r}.{did_you_mean(metric, series)} It has recorded {known}")
+    return make_curve(series, metric, x_axis, run.read_evaluations())
+
+
+def make_curve(
+    series: Mapping[str, ScalarSeries], metric: str, x_axis: str, evaluations: Sequence[Mapping[str, Any]]
+) -> Curve:
+    """One metric out of the scalars of a run.
+
+    Args:
+        series: all scalars of the run, by name.
+        metric: one of them.
+        x_axis: one of `X_AXES`.
+        evaluations: of the run; they say at which environment step they were made.
+
+    Raises:
+        ValueError: the run has not counted environment steps.
+    """
     found = series[metric]
-    x = _evaluated_at(run, metric, found) if x_axis == "env_steps" else None
+    x = _evaluated_at(evaluations, metric, found) if x_axis == "env_steps" else None
     x = _positions(series, found, x_axis) if x is None else x
     order = np.argsort(x, kind="stable")
     x, y = x[order], found.value[order]
@@ -107,15 +129,24 @@ def read_curve(run: RunDirectory, metric: str = TRAINING_RETURN, x_axis: str = "
     return Curve(x[finite], y[finite])
 
 
-def _evaluated_at(run: RunDirectory, metric: str, found: ScalarSeries) -> Array | None:
+def evaluation_interval(evaluations: Sequence[Mapping[str, Any]]) -> tuple[Array, Array] | None:
+    """[n] lower and [n] upper ends of the 95% intervals of the evaluations made while training; None without."""
+    ends = [one.get("ci95") for one in evaluations if "iterations" in one]
+    if not ends or not all(isinstance(pair, list) and len(pair) == 2 for pair in ends):
+        return None
+    low, high = np.array(ends, np.float64).T
+    return low, high
+
+
+def _evaluated_at(evaluations: Sequence[Mapping[str, Any]], metric: str, found: ScalarSeries) -> Array | None:
     """Environment steps of each evaluation, as the run noted them; None for other metrics, or if they do not match."""
     if not metric.startswith("Evaluation/"):
         return None
-    steps = [one["env_steps"] for one in run.read_evaluations() if "iterations" in one and "env_steps" in one]
+    steps = [one["env_steps"] for one in evaluations if "iterations" in one and "env_steps" in one]
     return np.array(steps, np.float64) if len(steps) == len(found.step) else None
 
 
-def _positions(series: dict[str, ScalarSeries], found: ScalarSeries, x_axis: str) -> Array:
+def _positions(series: Mapping[str, ScalarSeries], found: ScalarSeries, x_axis: str) -> Array:
     if x_axis == "seconds":
         start = min(one.time[0] for one in series.values())
         return found.time - start

@@ -1,8 +1,10 @@
 """Line charts with bands as SVG text, without any plotting package, for reports and web pages."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,11 +12,29 @@ from rein.training.statistics_of_runs import Array, Band
 
 COLORS = ("#2563eb", "#d97706", "#059669", "#c026d3", "#dc2626", "#0891b2", "#65a30d", "#7c3aed")
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 30, 44
-_LEGEND_LINE = 18
+_LINE = 18
+_LETTER, _TITLE_LETTER = 6.4, 7.8
+"""Widths of one, on the safe side."""
+_MOST_SPOTS = 40
+_STYLE = "<style>.spot > g { visibility: hidden } .spot:hover > g { visibility: visible }</style>"
+
+
+class Bar(NamedTuple):
+    """A value to be reached."""
+
+    value: float
+    label: str
 
 
 def line_chart(
-    bands: Sequence[Band], title: str, x_label: str, y_label: str, width: int = 640, height: int = 320
+    bands: Sequence[Band],
+    title: str,
+    x_label: str,
+    y_label: str,
+    width: int = 640,
+    height: int = 320,
+    bars: Sequence[Bar] = (),
+    hover: bool = False,
 ) -> str:
     """An SVG element; colours of text and grid follow the surrounding page (`currentColor`).
 
@@ -24,22 +44,37 @@ def line_chart(
         x_label: below the axis.
         y_label: beside the axis.
         width: in pixels.
-        height: in pixels, legend not included.
+        height: in pixels; what the legend and a long title need comes on top.
+        bars: drawn as dashed lines across the chart.
+        hover: show values under the pointer, where the picture is a part of a page; needs no script.
     """
     if not any(len(band.x) for band in bands):
         raise ValueError(f"{title}: there is nothing to draw")
-    legend_height = _LEGEND_LINE * len(bands) if len(bands) > 1 else 0
-    frame = _Frame(bands, width, height)
+    heading = _wrapped(title, width - _LEFT - _RIGHT, _TITLE_LETTER)
+    top = _LINE * (len(heading) - 1)
+    frame = _Frame(bands, width, height, bars)
+    legend = _legend(bands, height, width) if len(bands) > 1 else []
+    lines = sum(len(lines) for lines in _legend_lines(bands, width)) if legend else 0
+    drawn = [(band, COLORS[index % len(COLORS)]) for index, band in enumerate(bands) if len(band.x)]
+    whole = height + top + _LINE * lines + (6 if legend else 0)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height + legend_height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" role="img" '
         f'aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="12" fill="currentColor">',
-        f'<text x="{_LEFT}" y="18" font-size="14" font-weight="600">{escape(title)}</text>',
+        *([_STYLE] if hover else []),
+        *(
+            f'<text x="{_LEFT}" y="{18 + _LINE * index}" font-size="14" font-weight="600">{escape(text)}</text>'
+            for index, text in enumerate(heading)
+        ),
+        f'<g transform="translate(0 {top})">',
         *_grid(frame),
-        *(_band(band, COLORS[index % len(COLORS)], frame) for index, band in enumerate(bands) if len(band.x)),
+        *(_band(band, color, frame) for band, color in drawn),
+        *_bars(bars, frame),
         f'<text x="{(_LEFT + frame.right) / 2:.1f}" y="{height - 8}" text-anchor="middle">{escape(x_label)}</text>',
         f'<text transform="translate(14 {(_TOP + frame.bottom) / 2:.1f}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_label)}</text>",
-        *(_legend(bands, height) if legend_height else ()),
+        *legend,
+        *(_spots(drawn, frame) if hover else []),
+        "</g>",
         "</svg>",
     ]
     return "\n".join(parts)
@@ -48,10 +83,10 @@ def line_chart(
 class _Frame:
     """Where data lies on the picture."""
 
-    def __init__(self, bands: Sequence[Band], width: int, height: int) -> None:
+    def __init__(self, bands: Sequence[Band], width: int, height: int, bars: Sequence[Bar]) -> None:
         self.right, self.bottom = width - _RIGHT, height - _BOTTOM
         xs = np.concatenate([band.x for band in bands])
-        ys = np.concatenate([np.concatenate([band.low, band.high]) for band in bands])
+        ys = np.concatenate([*(np.concatenate([band.low, band.high]) for band in bands), [bar.value for bar in bars]])
         self.x_ticks = nice_ticks(float(xs.min()), float(xs.max()), 6)
         self.y_ticks = nice_ticks(float(ys.min()), float(ys.max()), 5)
         self.x_range = (float(xs.min()), float(xs.max()))
@@ -101,9 +136,11 @@ def _grid(frame: _Frame) -> list[str]:
     for tick in frame.x_ticks:
         x = float(frame.x(np.array(tick)))
         if _LEFT - 1 <= x <= frame.right + 1:
+            anchor = "end" if x > frame.right - 12 else "middle"
             parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{frame.bottom}" y2="{frame.bottom + 4}" stroke="currentColor"/>'
-                f'<text x="{x:.1f}" y="{frame.bottom + 17}" text-anchor="middle">{short_number(tick)}</text>'
+                f'<text x="{min(x, frame.right + 12):.1f}" y="{frame.bottom + 17}" text-anchor="{anchor}">'
+                f"{short_number(tick)}</text>"
             )
     parts.append(
         f'<line x1="{_LEFT}" x2="{frame.right}" y1="{frame.bottom}" y2="{frame.bottom}" stroke="currentColor" '
@@ -115,7 +152,7 @@ def _grid(frame: _Frame) -> list[str]:
 def _band(band: Band, color: str, frame: _Frame) -> str:
     x = frame.x(band.x)
     parts = []
-    if band.num_runs > 1:
+    if (band.high > band.low).any():
         outline = _points(np.concatenate([x, x[::-1]]), frame.y(np.concatenate([band.high, band.low[::-1]])))
         parts.append(f'<polygon points="{outline}" fill="{color}" fill-opacity="0.18"/>')
     y = frame.y(band.mean)
@@ -130,13 +167,77 @@ def _points(x: Array, y: Array) -> str:
     return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
 
 
-def _legend(bands: Sequence[Band], top: int) -> list[str]:
-    return [
-        f'<rect x="{_LEFT}" y="{top + index * _LEGEND_LINE + 2}" width="14" height="4" '
-        f'fill="{COLORS[index % len(COLORS)]}"/><text x="{_LEFT + 20}" y="{top + index * _LEGEND_LINE + 8}">'
-        f"{escape(_legend_text(band))}</text>"
-        for index, band in enumerate(bands)
-    ]
+def _bars(bars: Sequence[Bar], frame: _Frame) -> list[str]:
+    parts = []
+    for bar in bars:
+        y = float(frame.y(np.array(bar.value)))
+        below = y < _TOP + 14
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{frame.right}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
+            f'stroke-dasharray="5 4" stroke-opacity="0.7"/><text x="{_LEFT + 6}" y="{y + (13 if below else -4):.1f}" '
+            f'font-size="11" opacity="0.8">{escape(bar.label)}</text>'
+        )
+    return parts
+
+
+def _spots(drawn: Sequence[tuple[Band, str]], frame: _Frame) -> list[str]:
+    """Strips across the chart; the one under the pointer shows the values of all lines there."""
+    xs = np.unique(np.concatenate([band.x for band, _ in drawn]))
+    xs = xs[np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MOST_SPOTS)).round().astype(int))]
+    at = frame.x(xs)
+    edges = np.concatenate([[_LEFT], (at[1:] + at[:-1]) / 2, [frame.right]])
+    spots = []
+    for index, x in enumerate(xs.tolist()):
+        rows = [(short_number(x), "currentColor")]
+        marks = []
+        for band, color in drawn:
+            near = int(np.abs(band.x - x).argmin())
+            if band.x[0] <= x <= band.x[-1]:
+                y = float(frame.y(band.mean[near : near + 1])[0])
+                marks.append(f'<circle cx="{at[index]:.1f}" cy="{y:.1f}" r="3.5" fill="{color}"/>')
+                rows.append((_value_text(band, near, len(drawn) > 1), color))
+        left, right = edges[index], edges[index + 1]
+        side, anchor = (-8, "end") if at[index] > (_LEFT + frame.right) / 2 else (8, "start")
+        texts = "".join(
+            f'<text x="{at[index] + side:.1f}" y="{_TOP + 12 + 15 * row}" text-anchor="{anchor}" fill="{color}" '
+            f'stroke="Canvas" stroke-width="4" paint-order="stroke" font-weight="600">{escape(text)}</text>'
+            for row, (text, color) in enumerate(rows)
+        )
+        line = f'<path d="M{at[index]:.1f} {_TOP}V{frame.bottom}" stroke="currentColor" stroke-opacity="0.4"/>'
+        spots.append(
+            f'<g class="spot"><rect x="{left:.1f}" y="{_TOP}" width="{right - left:.1f}" '
+            f'height="{frame.bottom - _TOP}" fill="transparent"/>'
+            f'<g pointer-events="none">{line}{"".join(marks)}{texts}</g></g>'
+        )
+    return spots
+
+
+def _value_text(band: Band, index: int, named: bool) -> str:
+    text = f"{band.mean[index]:.4g}"
+    if band.high[index] > band.low[index]:
+        text += f" ({band.low[index]:.4g} to {band.high[index]:.4g})"
+    return f"{textwrap.shorten(band.label, 24, placeholder='…')}: {text}" if named else text
+
+
+def _legend(bands: Sequence[Band], top: int, width: int) -> list[str]:
+    parts, y = [], top + 8
+    for index, lines in enumerate(_legend_lines(bands, width)):
+        parts.append(
+            f'<rect x="{_LEFT}" y="{y - 6}" width="14" height="4" rx="1" fill="{COLORS[index % len(COLORS)]}"/>'
+        )
+        for line in lines:
+            parts.append(f'<text x="{_LEFT + 20}" y="{y}">{escape(line)}</text>')
+            y += _LINE
+    return parts
+
+
+def _legend_lines(bands: Sequence[Band], width: int) -> list[list[str]]:
+    return [_wrapped(_legend_text(band), width - _LEFT - _RIGHT - 20, _LETTER) for band in bands]
+
+
+def _wrapped(text: str, width: float, letter: float) -> list[str]:
+    """The text in lines that fit into so many pixels."""
+    return textwrap.wrap(text, max(8, int(width / letter))) or [text]
 
 
 def _legend_text(band: Band) -> str:
