@@ -12,7 +12,7 @@ from rein.training.run_directory import RunDirectoryError
 from rein.training.statistics_of_runs import EVALUATION_RETURN, TRAINING_RETURN
 from rein.training.svg_chart import short_number
 from rein.zoo import ZooEntry, task_entries
-from rein.zoo.bars import bar_text
+from rein.zoo.bars import bar_text, score_writer
 from rein.zoo.listing import find_records, list_zoo
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ _SHARES = ("success_rate", "test_acc")
 def list_evidence() -> list[dict[str, Any]]:
     """Facts of each entry of the zoo, with those of its record, ready for JSON."""
     return [
-        {**entry, "bar_text": bar_text(entry, _show(entry)), "path": Path(entry["path"]).name} for entry in _listing()
+        {**entry, "bar_text": bar_text(entry, score_writer(entry)), "path": Path(entry["path"]).name} for entry in _listing()
     ]
 
 
@@ -39,7 +39,7 @@ def read_evidence(name: str) -> dict[str, Any]:
         KeyError: there is no entry of that name.
     """
     entry = task_entries()[name]
-    facts = {**entry.to_json(), "bar_text": bar_text(entry.facts, _show(entry.facts)), "path": entry.path.name}
+    facts = {**entry.to_json(), "bar_text": bar_text(entry.facts, score_writer(entry.facts)), "path": entry.path.name}
     facts["bars"] = _bars(entry)
     facts["conf"] = entry.path.read_text(encoding="utf-8")
     folder = find_records()
@@ -89,7 +89,3 @@ def _bars(entry: ZooEntry) -> list[dict[str, Any]]:
         for key, word in found
         if entry.facts.get(key) is not None
     ]
-
-
-def _show(facts: Any) -> Any:
-    return (lambda share: f"{100 * share:.3g} %") if facts.get("measure") in _SHARES else short_number

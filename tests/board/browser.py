@@ -51,6 +51,7 @@ class Browser:
         """
         from websockets.sync.client import connect
 
+        self._stack = contextlib.ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="rein-browser-")
         self._patience = patience
         program = find_chromium()
@@ -65,8 +66,8 @@ class Browser:
         self.dialogs: list[str] = []
         try:
             port, path = self._address()
-            self._socket = connect(f"ws://127.0.0.1:{port}{path}", max_size=None)
-            self._session = None
+            self._socket = self._stack.enter_context(connect(f"ws://127.0.0.1:{port}{path}", max_size=None))
+            self._session: str | None = None
             target = next(one for one in self._call("Target.getTargets")["targetInfos"] if one["type"] == "page")
             attached = self._call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
             self._session = attached["sessionId"]
@@ -101,6 +102,7 @@ class Browser:
         with contextlib.suppress(Exception):
             self._session = None
             self._call("Browser.close")
+            self._stack.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
         if self.process.poll() is None:

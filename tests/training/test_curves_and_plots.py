@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rein.runtime.writers import JsonlWriter
 from rein.training.plots import write_plot
-from rein.training.report import write_report
+from rein.training.report import again, write_report
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 from rein.training.statistics_of_runs import (
     Band,
@@ -192,6 +192,60 @@ def test_a_report_is_one_complete_page_that_needs_nothing_else(tmp_path: Path) -
     assert len(page.sources) == 1
     for part in ("7.5", "7 to 8", "held-out", "&lt;b&gt;", "rein train task", "processor"):
         assert part in text, part
+
+
+def test_the_report_shows_bars_intervals_and_values_under_the_pointer(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    run.update(bars={"bar": 90, "at_most": 120}, command="rein train 'my task' --dir runs/a --seed 3")
+    run.add_evaluation(
+        {
+            "iterations": 6,
+            "env_steps": 500,
+            "episodes": 2,
+            "mean_return": 7.0,
+            "std_return": 1.0,
+            "ci95": [6.0, 8.5],
+            "mean_length": 5.0,
+        }
+    )
+    page = write_report(run).read_text()
+    assert page.count("bar 90") == page.count("at most 120") == 2
+    assert "Training return" in page
+    assert "Evaluation return" in page
+    assert "7 (6 to 8.5)" in page
+    assert 'class="spot"' in page
+    assert "rein train &#x27;my task&#x27; --seed 3" in page
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("rein train ppo_cartpole --dir runs/a", "rein train ppo_cartpole"),
+        ("rein train --dir=runs/a ppo_cartpole 'a=[1, 2]'", "rein train ppo_cartpole 'a=[1, 2]'"),
+        ("python own.py --dir x", "python own.py --dir x"),
+        ("rein train 'unfinished", "rein train 'unfinished"),
+    ],
+)
+def test_the_command_to_train_again_needs_no_new_directory(tmp_path: Path, command: str, expected: str) -> None:
+    assert again(RunDirectory(tmp_path), {"command": command})[0] == expected
+
+
+def test_evaluations_stand_where_they_were_made(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    run.add_evaluation({"iterations": 6, "env_steps": 512, "mean_return": 7.0})
+    assert read_curve(run, "Evaluation/AverageReturn").x.tolist() == [512.0]
+
+
+def test_long_legends_and_titles_are_wrapped_not_cut() -> None:
+    words = " ".join(f"setting_{i}=value" for i in range(12))
+    x = np.arange(3.0)
+    bands = [Band(label, x, x, x, x, 1) for label in (words, "short")]
+    svg = ElementTree.fromstring(line_chart(bands, words, "x", "y", width=480))
+    texts = ["".join(one.itertext()) for one in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert max(len(text) for text in texts) < 70
+    assert " ".join(texts).count("setting_11=value") == 2
+    bottom = float(svg.get("viewBox", "").split()[-1])
+    assert bottom > 320 + 18 * 3
 
 
 def test_a_report_of_a_run_that_has_just_begun(tmp_path: Path) -> None:

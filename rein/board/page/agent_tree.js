@@ -13,7 +13,7 @@ function node(one, optimizers, path) {
   }, `#${number}`));
   const whole = `${path}/${one.name}`;
   const line = [h("b", {}, one.name), " ", h("span", {}, one.type), " ",
-    one.parameters ? h("small", {}, `${count(one.parameters)} parameters${one.trained ? "" : ", not trained"}`) : null, own];
+    one.parameters ? h("small", {}, `${count(one.parameters)} parameter${one.parameters === 1 ? "" : "s"}${one.trained ? "" : ", not trained"}`) : null, own];
   const inside = [...ports("in", one.inputs), ...ports("out", one.outputs), ...ports("state", one.state),
     ...(one.children ?? []).map((child) => h("li", {}, node(child, optimizers, whole)))];
   if (!inside.length) return h("div", { class: "leaf" }, line);
@@ -31,7 +31,7 @@ export function agentTree(agent) {
       { title: "Learning rate", cell: (one) => one.learning_rate },
       { title: "Parameters", number: true, cell: (one) => count(one.parameters) },
       { title: "Of", cell: (one) => (one.components ?? []).join(", ") },
-      { title: "Settings", cell: (one) => JSON.stringify(one.settings ?? {}) },
+      { title: "Settings", cell: (one) => Object.entries(one.settings ?? {}).map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(", ") },
     ], optimizers)],
   ];
 }

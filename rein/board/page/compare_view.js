@@ -17,7 +17,7 @@ export class CompareView {
     this.curves = new Curves({ grouped: false });
     this.picker = h("div", {});
     this.facts = h("div", {});
-    this.settings = h("div", {});
+    this.settings = h("div", { class: "tall" });
     this.element = h("div", {}, h("h1", {}, "Compare"), this.picker, this.facts,
       h("h2", {}, "Settings"),
       h("div", { class: "controls" },

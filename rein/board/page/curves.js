@@ -87,10 +87,12 @@ export class Curves {
   async load(card) {
     if (!card.visible || card.fresh) return;
     card.fresh = true;
+    const asked = card.asked = Symbol("request");
     const { x, smooth, group } = this.choice;
     try {
       const data = await ask("curves", { metric: card.name, x, smooth, group, points: POINTS, ...this.chosen() });
-      card.chart.update({ ...data, title: card.title }, (band) => this.color(band.whole_label));
+      // Answers may overtake each other; only the last question counts.
+      if (card.asked === asked) card.chart.update({ ...data, title: card.title }, (band) => this.color(band.whole_label));
     } catch (error) {
       card.chart.message(error.message);
     }

@@ -29,7 +29,8 @@ export function show(container, ...children) {
   container.replaceChildren(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
 }
 
-// A table; each column is {title, cell: (row) => node or text, number, sort: (row) => key}.
+// A table; each column is {title, cell: (row) => node or text, number, sort: (row) => key, span}. On a narrow screen a row
+// becomes a card, in which `span` gives a cell a line of its own: "first" the first one.
 export function table(columns, rows, { rowClass = () => null, sorted = null, onsort = null, caption = null } = {}) {
   const head = columns.map((column, index) => {
     const sign = sorted && sorted.column === index ? (sorted.down ? " ↓" : " ↑") : "";
@@ -40,7 +41,7 @@ export function table(columns, rows, { rowClass = () => null, sorted = null, ons
     return h("th", { scope: "col", class: column.number && "number", "aria-sort": order }, title);
   });
   const body = rows.map((row) => h("tr", { class: rowClass(row) }, columns.map((column) =>
-    h("td", { class: column.number && "number", "data-label": column.title }, column.cell(row) ?? ""))));
+    h("td", { class: [column.number && "number", column.span].filter(Boolean).join(" ") || null, "data-label": column.title }, column.cell(row) ?? ""))));
   return h("div", { class: "wide" },
     h("table", {}, caption && h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
 }

@@ -77,6 +77,7 @@ export class RunView {
       const is = tab.dataset.tab === this.tab;
       tab.setAttribute("aria-selected", String(is));
       tab.tabIndex = is ? 0 : -1;
+      if (is) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     const faults = this.run?.log?.faults ?? 0;
     const title = faults ? `Faults (${faults})` : "Faults";
@@ -174,7 +175,7 @@ function faults(run) {
 }
 
 function settings(run, view) {
-  const body = h("div", {});
+  const body = h("div", { class: "pairs" });
   const draw = () => show(body, table([
     { title: "Setting", cell: (one) => h("span", { title: one.name }, one.short) },
     { title: "Value", cell: (one) => h("code", {}, one.value) },
@@ -186,9 +187,9 @@ function settings(run, view) {
     h("input", { type: "search", placeholder: "Search settings", "aria-label": "Search settings", value: view.words,
       oninput: (event) => { view.words = event.target.value; draw(); } }),
     body,
-    h("h2", {}, "Run"), table([{ title: "Fact", cell: ([name]) => name.replaceAll("_", " ") },
+    h("h2", {}, "Run"), h("div", { class: "pairs" }, table([{ title: "Fact", cell: ([name]) => name.replaceAll("_", " ") },
       { title: "Value", cell: ([, value]) => (typeof value === "string" ? value : JSON.stringify(value)) }],
-    [["path", run.path], ...Object.entries(run.record)]),
+    [["path", run.path], ...Object.entries(run.record)])),
   ];
 }
 

@@ -39,15 +39,15 @@ export class RunsView {
     this.columns = [
       { title: "Compare", cell: (run) => h("input", { type: "checkbox", checked: board.selected.has(run.id),
         "aria-label": `Compare ${run.place}`, onchange: (event) => this.select(run.id, event.target.checked) }) },
-      { title: "Run", cell: (run) => h("a", { href: `#/run/${run.id}` }, run.name, h("small", {}, run.place)), sort: (run) => run.name },
+      { title: "Run", span: "first", cell: (run) => h("a", { href: `#/run/${run.id}` }, run.name, h("small", {}, run.place)), sort: (run) => run.name },
       { title: "Status", cell: statusMark, sort: (run) => run.status },
       { title: "Seed", number: true, cell: (run) => run.seed === undefined ? "" : String(run.seed), sort: (run) => run.seed },
       { title: "Algorithm", cell: (run) => String(run.algorithm ?? "").replace(/Algorithm$/, ""), sort: (run) => run.algorithm },
-      { title: "Environment", cell: (run) => String(run.env ?? ""), sort: (run) => run.env },
+      { title: "Environment", span: "alone", cell: (run) => String(run.env ?? ""), sort: (run) => run.env },
       { title: "Steps", number: true, cell: progress, sort: (run) => run.env_steps },
       { title: "Score", number: true, cell: (run) => h("span", { title: run.score_of }, number(run.score), h("small", {}, interval(run.interval))), sort: (run) => run.score },
       { title: "Time", number: true, cell: (run) => duration(run.seconds), sort: (run) => run.seconds },
-      { title: "Started", cell: (run) => when(run.started), sort: (run) => run.started },
+      { title: "Started", span: "alone", cell: (run) => when(run.started), sort: (run) => run.started },
     ];
   }
 

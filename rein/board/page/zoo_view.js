@@ -37,14 +37,14 @@ export class ZooView {
     const isShare = (one) => ["success_rate", "test_acc"].includes(one.measure);
     show(this.title, `${found.length} entries of the zoo`);
     show(this.body, table([
-      { title: "Entry", cell: (one) => h("a", { href: `#/zoo/${one.name}` }, one.name, h("small", {}, one.summary)) },
+      { title: "Entry", span: "first", cell: (one) => h("a", { href: `#/zoo/${one.name}` }, one.name, h("small", {}, one.summary)) },
       { title: "Evidence", cell: (one) => verdict(one.record) },
       { title: "Score", number: true, cell: (one) => (one.record ? score(one.record.score, isShare(one)) : "–") },
       { title: "Bar", number: true, cell: (one) => one.bar_text },
       { title: "Seeds", number: true, cell: (one) => (one.record ? String(one.record.seeds.length) : "") },
       { title: "Steps", number: true, cell: (one) => (one.epochs ? `${one.epochs} epochs` : count(one.env_steps)) },
       { title: "Minutes", number: true, cell: (one) => (one.record ? number(one.record.minutes, 3) : "") },
-      { title: "Reference", cell: (one) => one.reference },
+      { title: "Reference", span: "alone", cell: (one) => one.reference },
     ], found));
   }
 }
