@@ -22,7 +22,8 @@ _SHARES = ("success_rate", "test_acc")
 def list_evidence() -> list[dict[str, Any]]:
     """Facts of each entry of the zoo, with those of its record, ready for JSON."""
     return [
-        {**entry, "bar_text": bar_text(entry, score_writer(entry)), "path": Path(entry["path"]).name} for entry in _listing()
+        {**entry, "bar_text": bar_text(entry, score_writer(entry)), "path": Path(entry["path"]).name}
+        for entry in _listing()
     ]
 
 
