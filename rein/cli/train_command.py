@@ -13,9 +13,11 @@ Example:
   rein train --algorithm iql --data pendulum.data --env Pendulum-v1
   rein train --algorithm ppo --env HalfCheetah-v5 --scheme sync --collectors 4 --backend process
   rein train my_conf.py --json
+  rein train --alf conf_for_alf.py
 """
 
 import argparse
+from contextlib import nullcontext
 
 from rein.cli.command import Outcome, Session, add_callback_argument, add_machine_arguments, add_saving_argument
 from rein.cli.scheme import add_scheme_arguments, configure_scheme
@@ -25,6 +27,7 @@ from rein.cli.target import add_target_arguments, read_target
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add_target_arguments(parser)
+    parser.add_argument("--alf", action="store_true", help="the conf was written for ALF: `import alf` gives our names")
     parser.add_argument("--seed", type=int, help="of everything random (default: that of the conf, or 0)")
     parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
     add_callback_argument(parser)
@@ -38,13 +41,14 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     target = read_target(arguments)
 
     from rein.cli.training import supervised_outcome, train_to_end, training_outcome, use_machine
+    from rein.compat.alf import alf_names
     from rein.config import fresh_configs, pre_config
     from rein.distributed import attach
     from rein.training.launch import is_supervised, numbered_directory, settle_seed, start_run, start_supervised
     from rein.training.run_directory import RunDirectory
 
     use_machine(arguments)
-    with fresh_configs():
+    with fresh_configs(), alf_names(target.conf.resolve().parent) if arguments.alf else nullcontext():
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
         if arguments.callbacks:
@@ -54,7 +58,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         target.configure()
         stem = f"{target.stem}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
-        facts = {**target.facts(), "command": session.command}
+        facts = {**target.facts(), "command": session.command, **({"alf": True} if arguments.alf else {})}
         if is_supervised():
             learner = start_supervised(directory, target.name, facts=facts)
             print(f"run directory: {directory.path}", file=session.stream, flush=True)

@@ -37,7 +37,7 @@ from rein.networks.image_networks import (
     ResnetEncodingNetwork,
     SpatialBroadcastDecodingNetwork,
 )
-from rein.networks.layers import Detach, NestConcat, NestMultiply, NestSum
+from rein.networks.layers import Detach, NestConcat, NestMultiply, NestOuterProduct, NestSum
 from rein.networks.mdq_critic_networks import ActionQuantizer, MdqCriticNetwork
 from rein.networks.memory import MemoryReader, MemoryState, MemoryWithUsage
 from rein.networks.network import Network
@@ -61,6 +61,7 @@ from rein.networks.state import reset_state, reset_state_at_first, zero_state
 from rein.networks.transformer_networks import TransformerCell, TransformerNetwork, TransformerState
 from rein.networks.unet import MoNetUNet
 from rein.networks.value_networks import ValueNetwork, ValueRNNNetwork
+from rein.networks.wrapped import NetworkWrapper
 
 __all__ = [
     "MASK_KEY",
@@ -100,8 +101,10 @@ __all__ = [
     "NaiveParallelNetwork",
     "NestConcat",
     "NestMultiply",
+    "NestOuterProduct",
     "NestSum",
     "Network",
+    "NetworkWrapper",
     "NormalProjectionNetwork",
     "OnehotCategoricalProjectionNetwork",
     "Parallel",

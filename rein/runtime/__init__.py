@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rein.runtime.schedules import (
         ConditionalScheduler,
         ConstantScheduler,
+        CyclicalScheduler,
         LinearScheduler,
         ProgressAtLeast,
         RepeatWarmupScheduler,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ConditionalScheduler": "schedules",
     "ConstantScheduler": "schedules",
+    "CyclicalScheduler": "schedules",
     "LinearScheduler": "schedules",
     "PROGRESS_TYPES": "run",
     "ProgressAtLeast": "schedules",
@@ -56,6 +58,7 @@ __all__ = [
     "PROGRESS_TYPES",
     "ConditionalScheduler",
     "ConstantScheduler",
+    "CyclicalScheduler",
     "LinearScheduler",
     "ProgressAtLeast",
     "ProgressType",

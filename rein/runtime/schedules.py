@@ -176,6 +176,44 @@ class RepeatWarmupScheduler(Scheduler):
         return as_scheduler(self.value).final_value()
 
 
+@configurable
+@dataclass(frozen=True)
+class CyclicalScheduler(Scheduler):
+    """Goes to and fro between two values (Smith 2017, arXiv:1506.01186).
+
+    Attributes:
+        progress_type: how progress is measured: "percent" (in [0, 1]), "iterations", "env_steps" or "global_counter".
+        base_lr: where it begins.
+        bound_lr: where it is after half of a cycle.
+        half_cycle_size: progress of half of a cycle.
+        switch_mode: "step" has each value for half of a cycle, "linear" goes from one to the other in a line.
+    """
+
+    progress_type: ProgressType
+    base_lr: float
+    bound_lr: float
+    half_cycle_size: float
+    switch_mode: str = "step"
+
+    def __post_init__(self) -> None:
+        _check_progress_type(self.progress_type)
+        if self.half_cycle_size <= 0:
+            raise ValueError(f"half_cycle_size must be positive, got {self.half_cycle_size}")
+        if self.switch_mode not in ("step", "linear"):
+            raise ValueError(f"switch_mode is {self.switch_mode!r}: choose 'step' or 'linear'")
+
+    def __call__(self) -> float:  # noqa: D102
+        halves, position = divmod(current_run().get_progress(self.progress_type), self.half_cycle_size)
+        returns = halves % 2 == 1
+        if self.switch_mode == "step":
+            return self.bound_lr if returns else self.base_lr
+        share = position / self.half_cycle_size
+        return self.base_lr + (self.bound_lr - self.base_lr) * (1.0 - share if returns else share)
+
+    def final_value(self) -> float:  # noqa: D102
+        raise ValueError("CyclicalScheduler has no final value: it goes to and fro for ever")
+
+
 class Condition(Protocol):
     """Tells whether something holds in the current run."""
 

@@ -9,6 +9,7 @@ from rein import runtime
 from rein.runtime import (
     ConditionalScheduler,
     ConstantScheduler,
+    CyclicalScheduler,
     LinearScheduler,
     ProgressAtLeast,
     RepeatWarmupScheduler,
@@ -134,3 +135,19 @@ def test_two_runs_give_one_scheduler_two_values():
         with b:
             assert scheduler() == 0.75
         assert scheduler() == 0.25
+
+
+def test_cyclical_scheduler_goes_to_and_fro():
+    step = CyclicalScheduler("env_steps", base_lr=1.0, bound_lr=3.0, half_cycle_size=10)
+    assert _values(step, [0, 9, 10, 19, 20, 35]) == [1, 1, 3, 3, 1, 3]
+    line = CyclicalScheduler("env_steps", base_lr=1.0, bound_lr=3.0, half_cycle_size=10, switch_mode="linear")
+    assert _values(line, [0, 5, 10, 15, 20, 25]) == [1, 2, 3, 2, 1, 2]
+    with pytest.raises(ValueError, match="no final value"):
+        line.final_value()
+
+
+@pytest.mark.parametrize("wrong", [{"half_cycle_size": 0}, {"switch_mode": "jump"}, {"progress_type": "years"}])
+def test_cyclical_scheduler_refuses(wrong):
+    given = {"progress_type": "env_steps", "base_lr": 1.0, "bound_lr": 2.0, "half_cycle_size": 5, **wrong}
+    with pytest.raises(ValueError, match=next(iter(wrong)).split("_")[0]):
+        CyclicalScheduler(**given)

@@ -15,16 +15,14 @@ import torch
 from torch import Tensor
 
 from rein import nest
-from rein.algorithms.losses import PPOLoss
+from rein.algorithms.losses import PPGAuxPhaseLoss, PPOLoss
 from rein.algorithms.on_policy.actor_critic import ActorCriticInfo
 from rein.algorithms.on_policy.ppo import ppo_info
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
 from rein.distributions import (
     epsilon_greedy_sample,
-    kl_divergence,
     sample_action_distribution,
-    sum_over_nest,
 )
 from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
@@ -91,8 +89,9 @@ class PPGAuxInfo(NamedTuple):
     aux_value: Nest = ()
 
 
+@configurable
 class DisjointPolicyValueNetwork(torch.nn.Module):
-    """Policy and value networks with an encoder each, and a second value head on the policy's encoder."""
+    """Policy and value networks with an encoder each or a common one, and a second value head on the policy's encoder."""
 
     def __init__(
         self,
@@ -100,6 +99,7 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
         action_spec: Nest,
         encoding_network_ctor: Callable[..., Network],
         reward_spec: TensorSpec = TensorSpec(()),
+        is_sharing_encoder: bool = False,
     ) -> None:
         """Makes the networks.
 
@@ -108,10 +108,15 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
             action_spec: bounded specs of the action.
             encoding_network_ctor: called as `ctor(input_tensor_spec=)` for each encoder.
             reward_spec: a scalar, or a vector, each dimension of which has a value.
+            is_sharing_encoder: whether the value has no encoder of its own: it learns from the policy's, which its loss
+                does not change (the single network of section 3.4 of the paper).
         """
         super().__init__()
         self.policy_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
-        self.value_encoder = encoding_network_ctor(input_tensor_spec=observation_spec)
+        self.is_sharing_encoder = is_sharing_encoder
+        self.value_encoder = (
+            self.policy_encoder if is_sharing_encoder else encoding_network_ctor(input_tensor_spec=observation_spec)
+        )
         encoding = self.policy_encoder.output_spec
         self.policy_head = ActorDistributionNetwork(encoding, action_spec, fc_layer_params=())
         self._mask_path = mask_path(observation_spec, action_spec)
@@ -131,6 +136,8 @@ class DisjointPolicyValueNetwork(torch.nn.Module):
     def value(self, observation: Nest, state: PPGState) -> tuple[Tensor, PPGState]:
         """V(s), [B] or [B, D], and the new state."""
         encoding, value_state = self.value_encoder(observation, state.value)
+        if self.is_sharing_encoder:
+            encoding = encoding.detach()
         return self.value_head(encoding)[0], state._replace(value=value_state)
 
     def aux_value(self, encoding: Tensor) -> Tensor:
@@ -179,7 +186,8 @@ class PPGAlgorithm(OffPolicyAlgorithm):
             checkpoint: ``"prefix@path"`` to load the parameters from.
             debug_summaries: write more summaries.
             name: name in summaries.
-            beta_clone: weight of the divergence from the old policy in the auxiliary phase.
+            beta_clone: weight of the divergence from the old policy in the auxiliary phase; 1 leaves it to
+                `PPGAuxPhaseLoss`.
             loss_class: loss of the policy phase, called as `loss_class(debug_summaries=)`.
         """
         if reward_spec.ndim > 1:
@@ -337,7 +345,7 @@ class AuxiliaryPhase(Algorithm):
             )
         )
         self._network = network
-        self._beta_clone = beta_clone
+        self._loss = PPGAuxPhaseLoss(policy_kl_loss_weight=beta_clone) if beta_clone != 1.0 else PPGAuxPhaseLoss()
         self._bind_optimizers()
 
     def train_on(self, experience: Experience) -> None:
@@ -364,16 +372,7 @@ class AuxiliaryPhase(Algorithm):
 
     def calc_loss(self, info: PPGAuxInfo) -> LossInfo:
         """L_joint + L_value, [T, B]."""
-        aux_loss, value_loss = _half_square(info.aux_value - info.returns), _half_square(info.value - info.returns)
-        clone_loss = sum_over_nest(nest.map_structure(kl_divergence, info.old_distribution, info.action_distribution))
-        loss = aux_loss + self._beta_clone * clone_loss + value_loss
-        return LossInfo(loss=loss, extra={"aux": aux_loss, "clone": clone_loss, "value": value_loss})
-
-
-def _half_square(error: Tensor) -> Tensor:
-    """Half of the squared error [T, B], averaged over the dimensions of a vector reward."""
-    loss = 0.5 * error.square()
-    return loss.mean(2) if loss.ndim == 3 else loss
+        return self._loss.calc_loss(info)
 
 
 def _copy_of(optimizer: Any | None) -> Any:

@@ -6,6 +6,6 @@ A loader takes the name first and returns a `gymnasium.Env`; its other parameter
     config("suite_gym.load", max_episode_steps=100, gym_env_wrappers=(FrameSkip,))
 """
 
-from rein.envs.loaders import suite_dmc, suite_gym
+from rein.envs.loaders import suite_dmc, suite_gym, suite_robotics
 
-__all__ = ["suite_dmc", "suite_gym"]
+__all__ = ["suite_dmc", "suite_gym", "suite_robotics"]

@@ -1,7 +1,9 @@
 """Layers: modules on the last dimensions of a tensor, with versions for many replicas at once."""
 
 from rein.networks.layers.attention import MultiHeadAttention, TransformerBlock
-from rein.networks.layers.combiners import NestCombiner, NestConcat, NestMultiply, NestSum
+from rein.networks.layers.causal_conv import CausalConv1D
+from rein.networks.layers.combiners import NestCombiner, NestConcat, NestMultiply, NestOuterProduct, NestSum
+from rein.networks.layers.compositional import CompositionalFC
 from rein.networks.layers.conv import (
     Conv2D,
     ConvTranspose2D,
@@ -49,7 +51,9 @@ __all__ = [
     "BatchNorm",
     "BottleneckBlock",
     "Cast",
+    "CausalConv1D",
     "ChannelNorm",
+    "CompositionalFC",
     "Conv2D",
     "ConvTranspose2D",
     "Detach",
@@ -67,6 +71,7 @@ __all__ = [
     "NestCombiner",
     "NestConcat",
     "NestMultiply",
+    "NestOuterProduct",
     "NestSum",
     "NoisyFC",
     "NotStackableError",

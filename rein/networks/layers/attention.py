@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from rein.config import configurable
 from rein.networks.layers.fc import FC
+from rein.networks.layers.initializers import Activation
 from rein.networks.layers.layer import Layer, check_sizes
 from rein.networks.layers.normalization import LayerNorm
 from rein.networks.layers.parameter import LearnedTensor
@@ -77,6 +78,7 @@ class TransformerBlock(Layer):
         d_ff: int | None = None,
         positional_encoding: str = "abs",
         dropout: float = 0.0,
+        activation: Activation = torch.relu_,
     ) -> None:
         """Draws the weights.
 
@@ -89,6 +91,7 @@ class TransformerBlock(Layer):
             d_ff: width of the hidden layer; None: four times `d_model`.
             positional_encoding: "abs" adds a learnt vector to each place of the memory, "none" does not.
             dropout: probability of zeroing each entry of what is added, in training mode.
+            activation: of the hidden layer.
         """
         check_sizes("TransformerBlock", memory_size=memory_size)
         if positional_encoding not in ("abs", "none"):
@@ -99,7 +102,7 @@ class TransformerBlock(Layer):
         self.attention_norm = LayerNorm((d_model,))
         self.fc_norm = LayerNorm((d_model,))
         hidden = 4 * d_model if d_ff is None else d_ff
-        self.fc1 = FC(d_model, hidden, torch.relu_)
+        self.fc1 = FC(d_model, hidden, activation)
         self.fc2 = FC(hidden, d_model)
         self.dropout = dropout
         self.positions: nn.Module | None = None

@@ -108,3 +108,30 @@ class NestMultiply(NestCombiner):
         if len(tensors) == 1 and self.activation is not identity:
             product = product.clone()  # an in-place activation must not touch the input
         return self.activation(product)
+
+
+@configurable
+class NestOuterProduct(NestCombiner):
+    """The outer product of vectors, flattened: all products of one element of each."""
+
+    def __init__(self, activation: Activation = identity, padding: bool = False) -> None:
+        """Keeps the settings.
+
+        Args:
+            activation: applied last.
+            padding: put a 1 behind each vector, so that products of fewer vectors are there too.
+        """
+        super().__init__()
+        self.activation = activation
+        self.padding = padding
+
+    def combine(self, tensors: list[Tensor]) -> Tensor:
+        """[..., n1 * n2 * ...] from vectors [..., n1], [..., n2], ...; the last index runs fastest."""
+        if self.padding:
+            tensors = [torch.cat([tensor, torch.ones_like(tensor[..., :1])], dim=-1) for tensor in tensors]
+        product = tensors[0]
+        for tensor in tensors[1:]:
+            product = (product.unsqueeze(-1) * tensor.unsqueeze(-2)).flatten(-2)
+        if len(tensors) == 1 and self.activation is not identity:
+            product = product.clone()  # an in-place activation must not touch the input
+        return self.activation(product)

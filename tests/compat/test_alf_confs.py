@@ -1,0 +1,107 @@
+"""Confs written for ALF run unchanged; the names they import vanish again; their runs are data."""
+
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import rein
+from rein.cli import main
+from rein.compat.alf import alf_names
+from rein.training.recording import Manner, record_episodes
+
+CONFS = Path(__file__).parent / "alf_confs"
+RUNS = sorted(path for path in CONFS.glob("*_conf.py") if path.name not in ("sac_conf.py", "ppo_conf.py"))
+QUICK = {
+    "ac_cart_pole",
+    "ppo_pendulum",
+    "ppg_cart_pole",
+    "sac_pendulum",
+    "ddpg_pendulum",
+    "bc_cart_pole",
+    "hypernetwork",
+}
+DATA = {"bc": ("cart_pole.data", "ppo", "CartPole-v1"), "iql": ("pendulum.data", "sac", "Pendulum-v1")}
+
+
+def marked(path: Path) -> object:
+    stem = path.stem.removesuffix("_conf")
+    return pytest.param(path, id=stem, marks=[] if stem in QUICK else [pytest.mark.slow])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in RUNS])
+def test_a_conf_runs_three_iterations(path: Path, folder: Path) -> None:
+    if (given := DATA.get(path.stem.partition("_")[0])) is not None:
+        name, algorithm, env = given
+        with rein.make(algorithm, env=env, evaluate=False, num_parallel_environments=1) as agent:
+            record_episodes(agent.policy, folder / name, 3, Manner("random"))
+    assert main(["train", "--alf", str(path), "--dir", "run", "create_environment.num_workers=1"]) == 0
+    record = json.loads((folder / "run" / "run.json").read_text())
+    assert record["status"] == "finished"
+    assert record["iterations"] == 3
+    assert record["alf"] is True
+    assert "alf" not in sys.modules
+
+
+def test_a_run_is_rebuilt_from_data_without_its_conf(folder: Path) -> None:
+    conf = folder / "conf.py"
+    conf.write_text((CONFS / "ddpg_pendulum_conf.py").read_text() + "\nopen('executed', 'w').close()\n")
+    assert main(["train", "--alf", str(conf), "--dir", "run", "create_environment.num_workers=1"]) == 0
+    conf.unlink()
+    (folder / "executed").unlink()
+    assert main(["evaluate", "run", "--episodes", "1"]) == 0
+    with rein.load("run") as agent:
+        assert agent.predict([1.0, 0.0, 0.0]).shape == (1,)
+    assert not (folder / "executed").exists()
+
+
+def test_names_are_ours_and_only_inside_the_block(tmp_path: Path) -> None:
+    with alf_names(tmp_path):
+        import alf  # type: ignore[import-not-found]
+        from alf.algorithms.ppo_algorithm import PPOAlgorithm  # type: ignore[import-not-found]
+        from alf.environments import suite_gym  # type: ignore[import-not-found]
+        from alf.nest.utils import NestOuterProduct  # type: ignore[import-not-found]
+        from alf.utils import math_ops  # type: ignore[import-not-found]
+
+        from rein.algorithms import on_policy
+        from rein.envs import loaders
+
+        assert PPOAlgorithm is on_policy.PPOAlgorithm
+        assert suite_gym is loaders.suite_gym
+        assert alf.nest is rein.nest
+        assert alf.layers.NestOuterProduct is NestOuterProduct
+        assert alf.optimizers.Adam is rein.optimizers.Adam
+        assert math_ops.clipped_exp.__name__ == "clipped_exp"
+    assert not [name for name in sys.modules if name.split(".")[0] == "alf"]
+    with pytest.raises(ModuleNotFoundError):
+        import alf
+    assert not hasattr(rein.nest, "utils")
+    assert rein.nest.__spec__ is not None
+    assert rein.nest.__spec__.name == "rein.nest"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("from alf.environments import suite_carla", "there is no CARLA here"),
+        ("from alf.algorithms.ppo_algorithm import Nothing", "Nothing has no counterpart"),
+        ("import alf\nalf.algorithms.nothing.Nothing", "Nothing has no counterpart"),
+        ("from alf.strange import x", "alf.strange has no counterpart"),
+        ("from alf.examples import missing_conf", "there is no missing_conf.py beside the conf"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(
+    text: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "conf.py").write_text(textwrap.dedent(text))
+    assert main(["train", "--alf", "conf.py", "--dir", "run"]) != 0
+    assert message in capsys.readouterr().err
+    assert "alf" not in sys.modules
