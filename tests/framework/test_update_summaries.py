@@ -5,7 +5,8 @@ from torch import nn
 
 from rein.framework.updating.update_summaries import summarize_gradients, summarize_variables
 from rein.runtime import Run, summary
-from rein.runtime.writers import JsonlWriter, read_scalars
+from rein.runtime.scalar_files import read_scalars
+from rein.runtime.writers import JsonlWriter
 
 
 def test_norms_in_the_place_of_histograms(tmp_path: Path) -> None:
