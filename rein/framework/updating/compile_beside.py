@@ -7,12 +7,10 @@ meanwhile.
 
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
 import weakref
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -50,21 +48,21 @@ class CompilingProcess:
             inputs: like those that it will be called with.
             options: of inductor.
         """
-        directory = tempfile.mkdtemp(prefix="rein-compile-")
-        path = Path(directory, "graph")
-        # Written here and read by our own process only, in a directory that nobody else may enter.
-        path.write_bytes(pickle.dumps((graph, [InputForm.of(tensor) for tensor in inputs], options)))
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",  # No workers of its own, which would outlive it.
         }
-        command = [sys.executable, "-m", __name__, str(path), str(os.getpid())]
-        self._log = Path(directory, "log")
-        with self._log.open("wb") as log:
-            quiet = subprocess.DEVNULL
-            self._process = subprocess.Popen(command, env=environment, stdin=quiet, stdout=quiet, stderr=log)
-        self._end = weakref.finalize(self, _end, self._process, Path(directory))
+        command = [sys.executable, "-m", __name__, str(os.getpid())]
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open until the end
+        # Files without names: nobody else can write what the process reads, and nothing is left, however this ends.
+        with tempfile.TemporaryFile() as task:
+            task.write(pickle.dumps((graph, [InputForm.of(tensor) for tensor in inputs], options)))
+            task.seek(0)
+            self._process = subprocess.Popen(
+                command, env=environment, stdin=task, stdout=subprocess.DEVNULL, stderr=self._log
+            )
+        self._end = weakref.finalize(self, _end, self._process)
 
     @property
     def is_running(self) -> bool:
@@ -72,36 +70,36 @@ class CompilingProcess:
         return self._process.poll() is None
 
     def close(self) -> str | None:
-        """Ends it, and removes its files; returns why it failed, or None."""
+        """Ends it; returns why it failed, or None."""
         if self._process.poll() is None:
             self._end()
             return "it was not awaited"
-        said = self._log.read_text(errors="replace").strip().splitlines()
-        self._end()
+        self._log.seek(0)
+        said = self._log.read().decode(errors="replace").strip().splitlines()
+        self._log.close()
         return (
             None if self._process.returncode == 0 else (said[-1] if said else f"exit code {self._process.returncode}")
         )
 
 
-def _end(process: subprocess.Popen[bytes], directory: Path) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.kill()
         process.wait()
-    shutil.rmtree(directory, ignore_errors=True)
 
 
-def _compile_file(path: Path, parent: int) -> None:
-    """What the process does."""
+def _compile_task(parent: int) -> None:
+    """What the process does with the task at its standard input."""
     from torch._inductor import compile as compile_graph
 
     from rein.runtime.processes.living import end_with_parent
 
     end_with_parent(parent)
     os.nice(_NICENESS)
-    graph, forms, options = pickle.loads(path.read_bytes())
+    graph, forms, options = pickle.load(sys.stdin.buffer)
     torch.set_num_threads(1)
     compile_graph(graph, [form.empty() for form in forms], options=options)
 
 
 if __name__ == "__main__":
-    _compile_file(Path(sys.argv[1]), int(sys.argv[2]))
+    _compile_task(int(sys.argv[1]))
