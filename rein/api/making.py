@@ -45,6 +45,7 @@ def make(
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     scheme: str | Mapping[str, Any] | None = None,
+    sinks: Sequence[Any] = (),
     **overrides: Any,
 ) -> AgentHandle: ...
 @overload
@@ -60,6 +61,7 @@ def make(
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     scheme: str | Mapping[str, Any] | None = None,
+    sinks: Sequence[Any] = (),
     **overrides: Any,
 ) -> Any: ...
 def make(
@@ -74,6 +76,7 @@ def make(
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
     scheme: str | Mapping[str, Any] | None = None,
+    sinks: Sequence[Any] = (),
     **overrides: Any,
 ) -> AgentHandle | EnsembleHandle:
     """A new agent, ready to train.
@@ -95,6 +98,8 @@ def make(
         settings: values of any settings by name, for example `{"PPOLoss.gamma": 0.98}`.
         scheme: who collects and who computes gradients: "sync", "async", or settings of `Scheme` such as `{"kind": "sync",
             "collectors": 2, "backend": "process"}`.
+        sinks: where numbers go besides TensorBoard and `scalars.jsonl`: "csv", "wandb(mode='offline')", "mlflow", or a
+            `SummaryWriter` of your own.
         **overrides: the same for names without dots, for example `learning_rate=1e-3`. Environments live in this
             process unless `num_workers` or `backend` is given; a script that does must be guarded by
             `if __name__ == "__main__":`.
@@ -105,7 +110,10 @@ def make(
     env, worlds = _source_of(env)
     entry = task_entries()[algorithm] if algorithm in task_entries() else find_algorithm(algorithm)
     if entry.is_supervised:
-        return _make_ensemble(entry, env, data, outliers, seed, directory, device, {**(settings or {}), **overrides})
+        more = {"create_sinks.sinks": list(sinks)} if sinks else {}
+        return _make_ensemble(
+            entry, env, data, outliers, seed, directory, device, {**(settings or {}), **more, **overrides}
+        )
     if outliers is not None:
         raise ValueError(f"{entry.name} learns to act: outliers are for algorithms that learn from labelled data")
     if data is None and entry.facts.get("learns_from") == "data" and entry.env is None:
@@ -120,6 +128,7 @@ def make(
         "TrainerConfig.offline_buffer_dir": None if data is None else _absolute(data),
         "compose_agent.parts": chosen or None,
         "TrainerConfig.random_seed": seed,
+        "create_sinks.sinks": list(sinks) or None,
         **_scheme_settings(scheme),
     }
     given = {**worlds, **(settings or {}), **overrides}

@@ -101,6 +101,24 @@ def add_callback_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_sink_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --sink."""
+    parser.add_argument(
+        "--sink",
+        action="append",
+        default=[],
+        dest="sinks",
+        metavar="SINK",
+        help="where numbers go besides TensorBoard: csv, wandb, \"mlflow='sqlite:///FILE'\", my_module:Class; repeatable",
+    )
+
+
+def configure_watchers(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that --callback and --sink give, by name."""
+    given = {"create_callbacks.callbacks": arguments.callbacks, "create_sinks.sinks": arguments.sinks}
+    return {name: texts for name, texts in given.items() if texts}
+
+
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """Adds --trust."""
     parser.add_argument(

@@ -16,7 +16,9 @@ from rein.cli.command import (
     add_callback_argument,
     add_machine_arguments,
     add_saving_argument,
+    add_sink_argument,
     add_trust_argument,
+    configure_watchers,
 )
 
 
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--updates", type=int, metavar="N", help="train to so many updates from a data set in all")
     parser.add_argument("--epochs", type=int, metavar="N", help="train to so many passes over labelled data in all")
     add_callback_argument(parser)
+    add_sink_argument(parser)
     add_trust_argument(parser)
     add_saving_argument(parser)
     add_machine_arguments(parser)
@@ -50,7 +53,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise RunDirectoryError(f"{directory.path} has finished: give {option} to train it longer")
     if arguments.device is None:
         arguments.device = record.get("device")
-    supply = {"create_callbacks.callbacks": arguments.callbacks} if arguments.callbacks else {}
+    supply = configure_watchers(arguments)
     use_machine(arguments)
     with fresh_configs():
         if is_supervised:

@@ -19,7 +19,15 @@ Example:
 import argparse
 from contextlib import nullcontext
 
-from rein.cli.command import Outcome, Session, add_callback_argument, add_machine_arguments, add_saving_argument
+from rein.cli.command import (
+    Outcome,
+    Session,
+    add_callback_argument,
+    add_machine_arguments,
+    add_saving_argument,
+    add_sink_argument,
+    configure_watchers,
+)
 from rein.cli.scheme import add_scheme_arguments, configure_scheme
 from rein.cli.target import add_target_arguments, read_target
 
@@ -31,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of everything random (default: that of the conf, or 0)")
     parser.add_argument("--dir", metavar="DIR", help="new directory of the run (default: runs/NAME-SEED-N)")
     add_callback_argument(parser)
+    add_sink_argument(parser)
     add_saving_argument(parser)
     add_machine_arguments(parser)
     add_scheme_arguments(parser)
@@ -51,9 +60,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     with fresh_configs(), alf_names(target.conf.resolve().parent) if arguments.alf else nullcontext():
         if arguments.seed is not None:
             pre_config({"TrainerConfig.random_seed": arguments.seed}, place=f"--seed {arguments.seed}")
-        if arguments.callbacks:
-            given = " ".join(f"--callback {one}" for one in arguments.callbacks)
-            pre_config({"create_callbacks.callbacks": arguments.callbacks}, place=given)
+        pre_config(configure_watchers(arguments), place="--callback and --sink")
         configure_scheme(arguments)
         target.configure()
         stem = f"{target.stem}-{settle_seed()}"

@@ -47,6 +47,7 @@ _CLASSES_FROM = (
     "rein.optimizers",
     "rein.replay",
     "rein.runtime.schedules",
+    "rein.runtime.sinks",
     "rein.specs",
     "rein.statistics",
     "rein.training.callbacks",

@@ -241,8 +241,9 @@ def create_summary_writer(
     flush_seconds: float = 10.0,
     max_queue: int = 10,
     tensorboard: bool = True,
+    sinks: Sequence[SummaryWriter] = (),
 ) -> SummaryWriter:
-    """Returns a writer of `scalars.jsonl` and, if wanted, TensorBoard event files.
+    """Returns a writer of `scalars.jsonl`, of further sinks and, if wanted, TensorBoard event files.
 
     Args:
         directory: of the files.
@@ -250,11 +251,13 @@ def create_summary_writer(
         flush_seconds: put records on disk at least this often.
         max_queue: put records on disk when so many wait.
         tensorboard: whether to write event files too.
+        sinks: which receive everything, too.
     """
-    lines = JsonlWriter(directory, resume_step, flush_seconds, max_queue)
-    if not tensorboard:
-        return lines
-    return MultiWriter([lines, TensorBoardWriter(directory, resume_step, flush_seconds, max_queue)])
+    writers: list[SummaryWriter] = [JsonlWriter(directory, resume_step, flush_seconds, max_queue)]
+    if tensorboard:
+        writers.append(TensorBoardWriter(directory, resume_step, flush_seconds, max_queue))
+    writers += sinks
+    return writers[0] if len(writers) == 1 else MultiWriter(writers)
 
 
 def _ends_mid_line(path: Path) -> bool:

@@ -24,6 +24,7 @@ from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.progress import Progress
 from rein.training.run_directory import RunDirectory
+from rein.training.run_sinks import open_sinks
 from rein.training.schedule import Every
 from rein.training.signals import StopRequest
 from rein.training.threads import choose_threads, threads_record
@@ -160,6 +161,7 @@ class SupervisedTrainer:
             flush_seconds=config.summaries_flush_secs,
             max_queue=config.summary_max_queue,
             tensorboard=tensorboard,
+            sinks=open_sinks(self.directory, run, resume_step),
         )
         evaluations = [one for one in self.directory.read_evaluations() if "iterations" in one]
         if run.iterations and evaluations:

@@ -9,7 +9,7 @@ from rein.training.run_directory import RunDirectory
 logger = logging.getLogger(__name__)
 
 ENV_NAME = "create_environment.env_name"
-ONLY_TO_TRAIN = ("create_callbacks.callbacks",)
+ONLY_TO_TRAIN = ("create_callbacks.callbacks", "create_sinks.sinks")
 """Settings that a policy does not need to act."""
 
 

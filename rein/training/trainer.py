@@ -25,6 +25,7 @@ from rein.training.offline import has_environment, plan_offline
 from rein.training.progress import Progress
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 from rein.training.run_evaluation import RunEvaluation
+from rein.training.run_sinks import open_sinks
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopNowError, StopRequest
 from rein.training.threads import choose_threads, threads_record
@@ -179,6 +180,7 @@ class Trainer:
             flush_seconds=config.summaries_flush_secs,
             max_queue=config.summary_max_queue,
             tensorboard=self._tensorboard,
+            sinks=open_sinks(self.directory, run, resume_step),
         )
         evaluations = [one for one in self.directory.read_evaluations() if "iterations" in one]
         if run.iterations and evaluations:
