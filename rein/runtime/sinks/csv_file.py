@@ -17,30 +17,37 @@ class CsvWriter(SummaryWriter):
     """Appends scalars to `scalars.csv`: step, name, value, seconds since the epoch."""
 
     def __init__(self, directory: str | os.PathLike[str], resume_step: int | None = None) -> None:
-        """Opens the file.
+        """Prepares the file, which the first number makes.
 
         Args:
             directory: of the file; created if absent.
             resume_step: rows of later steps, and a row that a crash tore, are removed; None removes nothing.
         """
-        path = Path(directory) / FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if resume_step is not None and path.exists():
-            _cut(path, resume_step)
-        is_new = not path.exists() or path.stat().st_size == 0
-        self._file: IO[str] = path.open("a", newline="")
-        self._rows = csv.writer(self._file)
-        if is_new:
-            self._rows.writerow(HEAD)
+        self._path = Path(directory) / FILE
+        self._file: IO[str] | None = None
+        if resume_step is not None and self._path.exists():
+            _cut(self._path, resume_step)
+
+    def _open(self) -> IO[str]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a", newline="")
+        if file.tell() == 0:
+            csv.writer(file).writerow(HEAD)
+        return file
 
     def scalar(self, name: str, value: float, step: int) -> None:  # noqa: D102
-        self._rows.writerow([step, name, repr(float(value)), round(time.time(), 3)])
+        if self._file is None:
+            self._file = self._open()
+        csv.writer(self._file).writerow([step, name, repr(float(value)), round(time.time(), 3)])
 
     def flush(self) -> None:  # noqa: D102
-        self._file.flush()
+        if self._file is not None:
+            self._file.flush()
 
     def close(self) -> None:  # noqa: D102
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def _cut(path: Path, resume_step: int) -> None:
