@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,13 +154,15 @@ def _names_data(overrides: Sequence[str]) -> bool:
 
 
 def find_conf(word: str) -> Path:
-    """The conf that a word names: a file, or an entry of the zoo."""
+    """The conf that a word names: a file, which may import modules of its folder as a script may, or an entry of the zoo."""
     path = Path(word).expanduser()
     if path.is_file():
+        if (folder := str(path.parent.resolve())) not in sys.path:
+            sys.path.append(folder)
         return path
     if path.suffix == ".py" or len(path.parts) > 1:
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = did_you_mean(path.name, [one.name for one in folder.glob("*.py")])
+        parent = path.parent if path.parent.is_dir() else Path()
+        near = did_you_mean(path.name, [one.name for one in parent.glob("*.py")])
         raise BadInputError(f"there is no conf file {word!r}.{near}")
     if word in algorithms() and word not in task_entries():
         raise BadInputError(f"{word!r} is an algorithm: write --algorithm {word} --env ID")

@@ -33,6 +33,16 @@ def test_every_command_is_documented() -> None:
     assert {shlex.split(line)[1] for line in COMMAND_LINES} == set(COMMANDS)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented_in_the_section_of_its_command(name: str) -> None:
+    head, *sections = re.split(r"^## ", (DOCS / "cli.md").read_text(), flags=re.MULTILINE)
+    text = head + "".join(one for one in sections if name in one.partition("\n")[0].split(", "))
+    assert text != head, f"docs/cli.md has no section on {name}"
+    options = {option for action in make_parser(name)._actions for option in action.option_strings} - {"-h", "--help"}
+    missing = sorted(option for option in options if not re.search(rf"{option}(?![\w-])", text))
+    assert not missing, f"docs/cli.md says nothing of {missing} in the section on {name}"
+
+
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("report", "demo", "resume", "evaluate")])
 def test_examples_in_the_help_parse(name: str) -> None:
     parser = make_parser(name)

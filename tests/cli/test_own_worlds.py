@@ -1,5 +1,6 @@
 """A world of the user's own on the command line: `module:Name`, found in the folder that one is in."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,13 @@ def test_a_run_in_an_own_world_is_trained_and_evaluated(folder: Path, capsys: py
     assert main(["train", "--algorithm", "ppo", "--env", "still_world:Still", "--dir", "runs/a", *small]) == 0
     assert main(["evaluate", "runs/a", "--episodes", "2", "--trust"]) == 0
     assert "mean return" in capsys.readouterr().out
+
+
+def test_a_conf_imports_modules_of_its_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    conf = "import rein\nfrom still_world import Still\n\nrein.import_config('bases/ppo.py')\n"
+    (folder / "still_conf.py").write_text(conf + "rein.config('create_environment', env_name=Still)\n")
+    os.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert main(["show", str(folder / "still_conf.py")]) == 0
 
 
 def test_a_world_gets_its_arguments_and_a_time_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
