@@ -191,7 +191,7 @@ def page(report: dict[str, Any], picture: str) -> str:
     return "\n\n".join(parts)
 
 
-_PANEL, _HEIGHT, _LEFT, _TOP, _BOTTOM = 360, 250, 52, 30, 40
+_PANEL, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 250, 52, 24, 30, 40
 COLORS = ("#d97706", "#2563eb")
 
 
@@ -216,7 +216,7 @@ def _panel(name: str, lines: dict[str, list[tuple[int, float]]], index: int) -> 
     if not xs:
         return ""
     low, high = math.floor(min(ys)), max(math.ceil(max(ys)), math.floor(min(ys)) + 1)
-    right, bottom = _PANEL - 12, _HEIGHT - _BOTTOM
+    right, bottom = _PANEL - _RIGHT, _HEIGHT - _BOTTOM
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (math.log10(x) - min(xs)) / ((max(xs) - min(xs)) or 1.0)

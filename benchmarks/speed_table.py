@@ -208,6 +208,12 @@ def replace_block(path: str, begin: str, end: str, content: str) -> None:
 # The chart: for each row one bar per contender, as a multiple of the best peer.
 
 _LEFT, _WIDTH, _BAR, _GAP = 190, 720, 11, 14
+_NUMBER_WIDTH = 20
+
+
+def _beside(end: float, line: float) -> float:
+    """Where the number of a bar begins: at its end, or beyond the dashed line if that would go through it."""
+    return (line if end <= line < end + 4 + _NUMBER_WIDTH else end) + 4
 
 
 def chart(report: Report) -> str:
@@ -229,9 +235,10 @@ def chart(report: Report) -> str:
         middle = y + _BAR * len(values) / 2 + 4
         parts.append(f'<text x="{_LEFT - 8}" y="{middle:.0f}" text-anchor="end">{escape(row["title"])}</text>')
         for name, value in values.items():
+            x = _beside(_LEFT + value * unit, _LEFT + unit)
             parts.append(
                 f'<rect x="{_LEFT}" y="{y}" width="{max(1.0, value * unit):.1f}" height="{_BAR - 1}" fill="{COLORS[name]}"/>'
-                f'<text x="{_LEFT + value * unit + 4:.1f}" y="{y + 9}" font-size="9">{value:.2f}</text>'
+                f'<text x="{x:.1f}" y="{y + 9}" font-size="9">{value:.2f}</text>'
             )
             y += _BAR
         y += _GAP

@@ -53,7 +53,18 @@ def summarize(run: ShelvedRun) -> dict[str, Any]:
         "fraction": _fraction(record, env_steps, budget),
         **_score(run),
     }
-    keys = ("seed", "algorithm", "env", "started", "seconds", "iterations", "parameters", "skipped_updates", "error")
+    keys = (
+        "seed",
+        "algorithm",
+        "env",
+        "started",
+        "seconds",
+        "iterations",
+        "parameters",
+        "skipped_updates",
+        "stop_reason",
+        "error",
+    )
     return row | {key: record[key] for key in keys if record.get(key) is not None}
 
 

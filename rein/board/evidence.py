@@ -9,7 +9,7 @@ from typing import Any
 
 from rein.board.shelf import ShelvedRun
 from rein.training.run_directory import RunDirectoryError
-from rein.training.statistics_of_runs import EVALUATION_RETURN, TRAINING_RETURN
+from rein.training.statistics_of_runs import RETURNS
 from rein.training.svg_chart import short_number
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import bar_text, score_writer
@@ -61,7 +61,7 @@ def read_evidence(name: str) -> dict[str, Any]:
 
 def bars_of(runs: Iterable[ShelvedRun], metric: str) -> list[dict[str, Any]]:
     """Bars of the entries of the zoo that the runs are, for a chart of returns."""
-    if metric not in (EVALUATION_RETURN, TRAINING_RETURN):
+    if metric not in RETURNS:
         return []
     entries = {entry.name: entry for run in runs if (entry := entry_of(run)) is not None}
     return [

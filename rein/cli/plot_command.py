@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Plots."""
     from rein.training.plots import check_format, write_plot
-    from rein.training.statistics_of_runs import find_runs, group_bands, read_series
+    from rein.training.statistics_of_runs import RETURNS, find_runs, group_bands, read_series
+    from rein.training.svg_chart import bars_of
 
     runs = find_runs(arguments.runs)
     if arguments.metrics:
@@ -39,7 +40,8 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     output = Path(arguments.output)
     check_format(output)
     bands = group_bands(runs, arguments.metric, arguments.x, arguments.smooth)
-    write_plot(output, bands, arguments.metric, arguments.x, arguments.title)
+    bars = {bar for one in runs for bar in bars_of(one.record())} if arguments.metric in RETURNS else set()
+    write_plot(output, bands, arguments.metric, arguments.x, arguments.title, sorted(bars))
     groups = [
         {
             "label": band.label,

@@ -8,7 +8,7 @@ from typing import Any
 from rein.training.metric_titles import metric_title
 from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import X_AXES, Band
-from rein.training.svg_chart import COLORS, line_chart, short_number
+from rein.training.svg_chart import COLORS, Bar, line_chart, short_number
 
 FORMATS = (".png", ".svg", ".html")
 
@@ -35,7 +35,14 @@ def check_format(path: Path) -> None:
         _require_matplotlib()
 
 
-def write_plot(path: Path, bands: Sequence[Band], metric: str, x_axis: str = "env_steps", title: str = "") -> Path:
+def write_plot(
+    path: Path,
+    bands: Sequence[Band],
+    metric: str,
+    x_axis: str = "env_steps",
+    title: str = "",
+    bars: Sequence[Bar] = (),
+) -> Path:
     """Draws the bands into a file and returns its path.
 
     Args:
@@ -44,15 +51,16 @@ def write_plot(path: Path, bands: Sequence[Band], metric: str, x_axis: str = "en
         metric: name of what is drawn.
         x_axis: one of `X_AXES`.
         title: above the chart; by default the metric in words.
+        bars: values to be reached.
     """
     check_format(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     title, x_label = title or metric_title(metric), X_AXES[x_axis]
     if path.suffix.lower() == ".png":
-        _write_png(path, bands, title, x_label)
+        _write_png(path, bands, title, x_label, bars)
         return path
     is_page = path.suffix.lower() == ".html"
-    chart = line_chart(bands, title, x_label, "", width=800, height=420, hover=is_page)
+    chart = line_chart(bands, title, x_label, "", width=800, height=420, bars=bars, hover=is_page)
     if path.suffix.lower() == ".svg":
         write_atomically(path, chart.replace('fill="currentColor">', 'fill="currentColor" color="#334155">', 1))
     else:
@@ -76,7 +84,7 @@ def _require_matplotlib() -> Any:
     return matplotlib
 
 
-def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str) -> None:
+def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str, bars: Sequence[Bar]) -> None:
     matplotlib = _require_matplotlib()
     figure = matplotlib.figure.Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -86,6 +94,11 @@ def _write_png(path: Path, bands: Sequence[Band], title: str, x_label: str) -> N
         axes.plot(band.x, band.mean, color=color, label=label, marker="o" if len(band.x) == 1 else None)
         if band.num_runs > 1:
             axes.fill_between(band.x, band.low, band.high, color=color, alpha=0.18, linewidth=0)
+    for bar in bars:
+        axes.axhline(bar.value, color="#64748b", linestyle="--", linewidth=1)
+        axes.annotate(
+            bar.label, (0.01, bar.value), xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points"
+        )
     axes.set(title=title, xlabel=x_label)
     axes.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: short_number(value)))
     axes.grid(alpha=0.25)

@@ -17,6 +17,7 @@ from rein.training.metric_titles import metric_titles
 from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
 from rein.training.statistics_of_runs import (
     EVALUATION_RETURN,
+    RETURNS,
     TRAINING_RETURN,
     X_AXES,
     Array,
@@ -26,7 +27,7 @@ from rein.training.statistics_of_runs import (
     read_series,
 )
 from rein.training.supervised import SupervisedEvaluation, describe_number
-from rein.training.svg_chart import Bar, line_chart, short_number
+from rein.training.svg_chart import bars_of, line_chart, short_number
 
 MAX_VIDEO_BYTES = 4 * 2**20
 MAX_PICTURE_BYTES = 16 * 2**20
@@ -172,7 +173,7 @@ def _curves(directory: RunDirectory, most: int) -> str:
         if len(x):
             low, high = _interval(name, evaluations, y)
             band = Band(titles[name], x, y, low, high, 1)
-            bars = _bars(directory) if name in (EVALUATION_RETURN, TRAINING_RETURN) else ()
+            bars = bars_of(directory.record()) if name in RETURNS else ()
             label = X_AXES[axis]
             charts.append(
                 f"<div>{line_chart([band], titles[name], label, '', width=480, height=260, bars=bars, hover=True)}</div>"
@@ -184,13 +185,6 @@ def _interval(name: str, evaluations: Sequence[Mapping[str, Any]], y: Array) -> 
     """Lower and upper ends of the interval around each value; the value itself where there is none."""
     ends = evaluation_interval(evaluations) if name == EVALUATION_RETURN else None
     return ends if ends is not None and len(ends[0]) == len(y) else (y, y)
-
-
-def _bars(directory: RunDirectory) -> list[Bar]:
-    """What a run of an entry of the zoo is to reach."""
-    bars = directory.record().get("bars") or {}
-    words = (("bar", "bar"), ("at_most", "at most"))
-    return [Bar(bars[key], f"{word} {short_number(bars[key])}") for key, word in words if key in bars]
 
 
 def _chosen(series: dict[str, ScalarSeries]) -> list[str]:

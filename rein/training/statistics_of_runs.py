@@ -14,6 +14,7 @@ from rein.training.run_directory import RunDirectory, RunDirectoryError
 X_AXES = {"env_steps": "environment steps", "iterations": "iterations", "seconds": "seconds"}
 TRAINING_RETURN = "Metrics/AverageReturn"
 EVALUATION_RETURN = "Evaluation/AverageReturn"
+RETURNS = (EVALUATION_RETURN, TRAINING_RETURN)
 _ENV_STEPS = "Metrics/EnvironmentSteps"
 
 Array = NDArray[np.float64]
@@ -131,18 +132,23 @@ def make_curve(
 
 def evaluation_interval(evaluations: Sequence[Mapping[str, Any]]) -> tuple[Array, Array] | None:
     """[n] lower and [n] upper ends of the 95% intervals of the evaluations made while training; None without."""
-    ends = [one.get("ci95") for one in evaluations if "iterations" in one]
+    ends = [one.get("ci95") for one in _made_while_training(evaluations)]
     if not ends or not all(isinstance(pair, list) and len(pair) == 2 for pair in ends):
         return None
     low, high = np.array(ends, np.float64).T
     return low, high
 
 
+def _made_while_training(evaluations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The evaluations that are in the summaries, too; later ones, on held-out seeds, are not."""
+    return [one for one in evaluations if "iterations" in one and not one.get("held_out")]
+
+
 def _evaluated_at(evaluations: Sequence[Mapping[str, Any]], metric: str, found: ScalarSeries) -> Array | None:
     """Environment steps of each evaluation, as the run noted them; None for other metrics, or if they do not match."""
     if not metric.startswith("Evaluation/"):
         return None
-    steps = [one["env_steps"] for one in evaluations if "iterations" in one and "env_steps" in one]
+    steps = [one["env_steps"] for one in _made_while_training(evaluations) if "env_steps" in one]
     return np.array(steps, np.float64) if len(steps) == len(found.step) else None
 
 

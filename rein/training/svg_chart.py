@@ -2,9 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,13 @@ class Bar(NamedTuple):
 
     value: float
     label: str
+
+
+def bars_of(record: Mapping[str, Any]) -> list[Bar]:
+    """What a run of an entry of the zoo is to reach, by its run.json."""
+    bars = record.get("bars") or {}
+    words = (("bar", "bar"), ("at_most", "at most"))
+    return [Bar(bars[key], f"{word} {short_number(bars[key])}") for key, word in words if key in bars]
 
 
 def line_chart(

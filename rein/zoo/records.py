@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rein.training.run_directory import write_atomically
 from rein.training.statistics_of_runs import Band
-from rein.training.svg_chart import line_chart, short_number
+from rein.training.svg_chart import Bar, bars_of, line_chart, short_number
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import bar_text, number_text, score_writer
 from rein.zoo.conf_texts import text_hash
@@ -132,5 +132,14 @@ def _curve(record: dict[str, Any]) -> str:
             bands.append(Band(label=f"seed {seed['seed']}", x=x, mean=y, low=y, high=y, num_runs=1))
     if not bands:
         return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>\n'
-    chart = line_chart(bands, record["name"], "environment steps", "training return")
-    return chart if "xmlns=" in chart else chart.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    bars = [] if record.get("measure", "mean_return") != "mean_return" else _bars(record)
+    what, x_label = "training return", "environment steps"
+    if "epochs" in record:
+        what, x_label = "loss", "passes"
+    elif not record["env_steps"]:
+        what, x_label = "evaluation return", "iterations"
+    return line_chart(bands, f"{record['name']}: {what}", x_label, "", bars=bars)
+
+
+def _bars(record: dict[str, Any]) -> list[Bar]:
+    return bars_of({"bars": {key: record[key] for key in ("bar", "at_most") if record.get(key) is not None}})

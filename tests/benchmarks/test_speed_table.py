@@ -165,6 +165,18 @@ def test_the_chart_is_svg_with_a_bar_for_each_contender(load):
     assert {"2.00", "0.67", "1.00", "PPO CartPole"} <= set(texts)
 
 
+def test_no_number_of_the_chart_is_struck_through(load):
+    values = {"rein": 300.0, "sb3": 99.0, "sbx": 100.0, "tianshou": 93.0}
+    row = make_row({name: result(value) for name, value in values.items()})
+    root = ElementTree.fromstring(load("speed_table").chart(make_report(row)))
+    line = float(root.find("{http://www.w3.org/2000/svg}line").get("x1"))
+    numbers = [one for one in root.iter("{http://www.w3.org/2000/svg}text") if one.get("font-size") == "9"]
+    assert len(numbers) == 4
+    for one in numbers:
+        start = float(one.get("x"))
+        assert not start <= line <= start + 5 * len(one.text), one.text
+
+
 def test_repeats_are_summed_up_by_their_median(load):
     measurements = [
         {"value": value, "other_cpu": busy, "record": {"rss_mb": 5.0, "notes": ["not compiled"]}}
@@ -251,4 +263,8 @@ def test_scaling_is_drawn_and_tabulated(load):
     assert "| batch size | 32 | 64 |" in text
     assert "| eager, ms | 2 | 3 |" in text
     assert "| compiled, ms | 1 | - |" in text
-    ElementTree.fromstring(scaling.chart(report))
+    root = ElementTree.fromstring(scaling.chart(report))
+    width = float(root.get("viewBox").split()[2]) / 2
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        if text.get("text-anchor") == "middle":
+            assert float(text.get("x")) + 3.5 * len(text.text) <= width, text.text

@@ -233,6 +233,7 @@ def test_the_command_to_train_again_needs_no_new_directory(tmp_path: Path, comma
 def test_evaluations_stand_where_they_were_made(tmp_path: Path) -> None:
     run = make_run(tmp_path / "a")
     run.add_evaluation({"iterations": 6, "env_steps": 512, "mean_return": 7.0})
+    run.add_evaluation({"iterations": 6, "env_steps": 512, "mean_return": 8.0, "held_out": True})
     assert read_curve(run, "Evaluation/AverageReturn").x.tolist() == [512.0]
 
 

@@ -69,6 +69,7 @@ export class RunView {
         fact(run.score_of ?? "score", number(run.score), interval(run.interval) && `95% ${interval(run.interval)}`),
         fact("steps", progress(run)), fact("time", duration(run.seconds)), fact("parameters", count(run.parameters)),
         run.zoo && fact("entry of the zoo", h("a", { href: `#/zoo/${run.zoo}` }, run.zoo))),
+      run.stop_reason && h("p", {}, `Stopped early: ${run.stop_reason}`),
       run.error && h("p", { class: "bad" }, run.error));
   }
 

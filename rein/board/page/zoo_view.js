@@ -74,7 +74,9 @@ export class EntryView {
     const bands = record.seeds.filter((seed) => seed.x.length).map((seed) => ({
       label: `seed ${seed.seed}`, whole_label: `seed ${seed.seed}`, x: seed.x, mean: seed.y, low: null, high: null, runs: [],
     }));
-    chart.update({ title: "Training return", x_label: record.epochs ? "epochs" : "environment steps", bars: entry.bars, bands });
+    const [title, xLabel] = record.epochs ? ["Loss", "passes"]
+      : record.env_steps ? ["Training return", "environment steps"] : ["Evaluation return", "iterations"];
+    chart.update({ title, x_label: xLabel, bars: entry.bars, bands });
     const facts = [["score", score(record.score, record.is_share)], ["bar", entry.bar_text || "none"],
       ["IQM over episodes", `${number(record.iqm)} (${interval(record.iqm_interval)})`], ["reference", entry.reference ?? "none"],
       ["measured", [record.date, `version ${record.version}`].filter(Boolean).join(", ")]];
