@@ -37,6 +37,7 @@ from rein.networks.image_networks import (
     ResnetEncodingNetwork,
     SpatialBroadcastDecodingNetwork,
 )
+from rein.networks.latent_actors import FlowedNormal, LatentActorDistributionNetwork
 from rein.networks.layers import Detach, NestConcat, NestMultiply, NestOuterProduct, NestSum
 from rein.networks.mdq_critic_networks import ActionQuantizer, MdqCriticNetwork
 from rein.networks.memory import MemoryReader, MemoryState, MemoryWithUsage
@@ -54,6 +55,7 @@ from rein.networks.projection_networks import (
     TruncatedProjectionNetwork,
 )
 from rein.networks.q_networks import QNetwork, QRNNNetwork
+from rein.networks.real_nvp import RealNVPNetwork
 from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
 from rein.networks.relu_mlp import ReluMLP
 from rein.networks.spec_encoders import encoder_for, encoding_choices
@@ -83,6 +85,7 @@ __all__ = [
     "Echo",
     "EmbeddingPreprocessor",
     "EncodingNetwork",
+    "FlowedNormal",
     "GRUCell",
     "GRUEncodingNetwork",
     "HostGreedyPolicy",
@@ -92,6 +95,7 @@ __all__ = [
     "InputPreprocessing",
     "LSTMCell",
     "LSTMEncodingNetwork",
+    "LatentActorDistributionNetwork",
     "MdqCriticNetwork",
     "MemoryReader",
     "MemoryState",
@@ -112,6 +116,7 @@ __all__ = [
     "ParamNetwork",
     "QNetwork",
     "QRNNNetwork",
+    "RealNVPNetwork",
     "RecurrentEncodingNetwork",
     "ReluMLP",
     "ResnetDecodingNetwork",

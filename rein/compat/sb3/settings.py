@@ -45,6 +45,7 @@ def run_settings(model: "BaseAlgorithm") -> Settings:
         "TrainerConfig.num_iterations": 1,
         "TrainerConfig.num_env_steps": 0,
         "TrainerConfig.evaluate": False,
+        "TrainerConfig.compile": False,  # A script's seed says what comes out, however fast the machine is.
         "TrainerConfig.num_checkpoints": 1,
         "TrainerConfig.confirm_checkpoint_upon_crash": False,
         "TrainerConfig.metric_min_buffer_size": model.stats_window_size,
