@@ -47,7 +47,9 @@ class SchemeRollout(Rollout):
         super().__init__(algorithm, env)
         self._scheme, self._team, self._backend = scheme, team, backend
         self._num_envs = env.batch_size
-        self.envs_per_iteration = env.batch_size * (len(team) if scheme.collecting == "sync" else 1)
+        self.envs_per_iteration = env.batch_size * (
+            len(team) if scheme.collecting == "sync" else scheme.fragments_per_update
+        )
         self.env = _ManyEnvironments(env, len(team) * env.batch_size)  # type: ignore[assignment]
         self._weights = Weights(algorithm)
         self._metrics = GroupedMetrics(algorithm.metrics.window, len(team))
@@ -58,6 +60,7 @@ class SchemeRollout(Rollout):
         self.dropped = 0
         """Fragments that were too old to learn from."""
         self._delivered: set[int] = set()
+        self._ahead = 0
         self._stock: deque[tuple[Experience, Any]] = deque()
         self._open_ends: dict[int, Experience] = {}
 
@@ -72,7 +75,7 @@ class SchemeRollout(Rollout):
             if self._scheme.collecting == "sync":
                 fragments = self._all_fragments(length)
             else:
-                fragments = [self._first_fragment(length)]
+                fragments = [self._first_fragment(length) for _ in range(self._scheme.fragments_per_update)]
         for fragment in fragments:
             self._take(fragment)
         watcher = current_watcher()
@@ -169,19 +172,23 @@ class SchemeRollout(Rollout):
         """Stores `length` steps in the algorithm's replay buffer; see `Rollout.collect_for_replay`."""
         last = None
         algorithm = self._algorithm[0]
-        while length > 0:
+        # Collectors that are not beside each other have their turns one after the other.
+        wanted = length * self.envs_per_iteration - self._ahead
+        while wanted > 0:
             if not self._stock:
                 self._fill_stock()
             experience, spec = self._stock.popleft()
-            count = len(experience.time_step.step_type)
-            if count > length:
-                self._stock.appendleft((steps(experience, length, None), spec))
-                experience, count = steps(experience, 0, length), length
-            length -= count
+            count, envs = experience.time_step.step_type.shape[:2]
+            if count > max(1, wanted // envs):
+                count = max(1, wanted // envs)
+                self._stock.appendleft((steps(experience, count, None), spec))
+                experience = steps(experience, 0, count)
+            wanted -= count * envs
             with timer("store"):
                 whole = with_distributions(experience, spec)
                 algorithm.observe_rollout_for_replay(whole)
             last = index_distributions(whole, -1)
+        self._ahead = -wanted
         return last
 
     def _fill_stock(self) -> None:
@@ -189,7 +196,8 @@ class SchemeRollout(Rollout):
         length = max(2, least, int(self._algorithm[0].require_config().unroll_length))
         fragments = self._gather(length)
         parts = [self._with_open_end(fragment) for fragment in fragments]
-        if len({len(part.time_step.step_type) for part in parts}) == 1:
+        distinct = len({fragment.collector for fragment in fragments}) == len(fragments)
+        if distinct and len({len(part.time_step.step_type) for part in parts}) == 1:
             self._stock.append((beside(parts), fragments[0].info_spec))
         else:
             self._stock.extend((part, fragments[0].info_spec) for part in parts)

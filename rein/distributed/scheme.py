@@ -54,6 +54,7 @@ class Scheme:
         decentralised: bool = False,
         shards: int = 0,
         samples_per_insert: float | None = None,
+        fragments_per_update: int | None = None,
     ) -> None:
         """Keeps and checks the settings.
 
@@ -83,6 +84,8 @@ class Scheme:
             shards: workers that hold the replay buffer and sample from it; 0 is the updater itself.
             samples_per_insert: samples that are drawn from shards for each step that is inserted, held within 5 %: who is
                 ahead waits. None takes what the settings of updates amount to.
+            fragments_per_update: with "async", how many of the fragments that come first are learnt from together, with
+                one new version of the weights; None is one for every `max_lag` collectors, so that lag stays below it.
         """
         preset = PRESETS.get(kind, {})
         self.kind, self.collectors = kind, collectors
@@ -98,6 +101,8 @@ class Scheme:
         self.decentralised = decentralised
         self.shards = shards or preset.get("shards", 0)
         self.samples_per_insert = samples_per_insert
+        several = isinstance(collectors, int) and max_lag > 0
+        self.fragments_per_update = fragments_per_update or max(1, -(-collectors // max_lag) if several else 1)
         self._check()
 
     @property
@@ -115,7 +120,8 @@ class Scheme:
         for name, allowed in {"kind": PRESETS, "backend": BACKENDS, "gradients": MODES}.items():
             if getattr(self, name) not in allowed:
                 raise SchemeError(f"{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}")
-        for name in ("collectors", "gradient_workers", "fragment_steps", "max_restarts", "object_store_mb"):
+        sizes = ("collectors", "gradient_workers", "fragment_steps", "max_restarts", "object_store_mb")
+        for name in (*sizes, "fragments_per_update"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise SchemeError(f"{name} is {value!r}: it must be a whole number of at least 1")

@@ -58,6 +58,13 @@ def test_asynchronous_fragments_are_at_most_a_round_old_and_too_old_ones_are_dro
     for _ in range(7):
         algorithm.train_iter()
     assert lags == [0, 1, 2, 3, 3, 3, 3]
+    several = build("dqn", kind="async", collectors=3, max_lag=2, fragment_steps=48)
+    assert several.rollout._scheme.fragments_per_update == 2
+    for _ in range(9):
+        several.train_iter()
+    assert several.rollout.dropped == 0
+    assert len(several.rollout._delivered) == 2 * several.rollout.version
+    assert several.replay_buffer.total_size == pytest.approx(9 * 8 * 4 * 2, abs=4)
     strict = build("ppo", kind="async", collectors=3, max_lag=0)
     for _ in range(3):
         strict.train_iter()

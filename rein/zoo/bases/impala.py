@@ -16,7 +16,7 @@ ENTRY = {
 
 import_config("parts/on_policy_run.py")
 
-learning_rate = define_config("learning_rate", 3e-3)
+learning_rate = define_config("learning_rate", 1e-3)
 final_learning_rate = define_config("final_learning_rate", 0.0)
 hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
