@@ -118,7 +118,7 @@ def test_a_terminated_run_saves_and_leaves_no_process(tmp_path: Path, backend: s
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"
     words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--collectors", "2", "--backend", backend]
-    command = [sys.executable, "-m", "rein", *words, "--dir", str(folder), "--threads", "1"]
+    command = [sys.executable, "-m", "rein.cli", *words, "--dir", str(folder), "--threads", "1"]
     run = subprocess.Popen([*command, "TrainerConfig.num_env_steps=100000000"], stdout=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
