@@ -39,6 +39,7 @@ from rein.framework.updating.replay_training import ReplayTraining, train_from_u
 from rein.framework.updating.settings import UpdateSettings
 from rein.framework.updating.update_summaries import summarize
 from rein.nest import Nest
+from rein.networks.state import zero_state
 from rein.replay import ReplayBuffer
 from rein.runtime import summary
 from rein.transforms import DataTransformer, IdentityDataTransformer
@@ -146,6 +147,18 @@ class Algorithm(AlgorithmInterface):
     def predict_state_spec(self) -> Nest:
         """Specs of the recurrent state of `predict_step`."""
         return self._predict_state_spec
+
+    def get_initial_train_state(self, batch_size: int) -> Nest:
+        """A state of zeros for `train_step`, [batch_size, ...]."""
+        return zero_state(self.train_state_spec, batch_size)
+
+    def get_initial_rollout_state(self, batch_size: int) -> Nest:
+        """A state of zeros for `rollout_step`, [batch_size, ...]."""
+        return zero_state(self.rollout_state_spec, batch_size)
+
+    def get_initial_predict_state(self, batch_size: int) -> Nest:
+        """A state of zeros for `predict_step`, [batch_size, ...]."""
+        return zero_state(self.predict_state_spec, batch_size)
 
     def convert_train_state_to_predict_state(self, state: Nest) -> Nest:
         """The part of a state of `train_step` that `predict_step` needs."""

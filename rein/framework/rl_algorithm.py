@@ -218,6 +218,10 @@ class RLAlgorithm(Algorithm):
             return ()
         return nest.map_structure(lambda spec: spec.zeros((batch_size,)), transformer.state_spec)
 
+    def get_initial_transform_state(self, batch_size: int) -> Nest:
+        """The same, under its documented name."""
+        return self.initial_transform_state(batch_size)
+
     def quick_actor(self) -> QuickActor | None:
         """What can pick the actions of a rollout in the place of `rollout_step`; None: nothing can.
 

@@ -21,7 +21,11 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 
 
 class FlowedNormal(Distribution):
-    """Independent normals, shaped by a flow and, with bounds, squashed into them by tanh."""
+    """Independent normals, shaped by a flow and, with bounds, squashed into them by tanh.
+
+    For actions next to their bounds only `rsample_with_log_prob` is exact: the flow would have to be undone from numbers
+    that have lost their digits.
+    """
 
     param_names = ("loc", "scale", "condition")
     has_exact_entropy = False
