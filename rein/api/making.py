@@ -16,7 +16,8 @@ from rein.api.agent import AgentHandle, policy_of
 from rein.api.own_random_numbers import RandomNumbers
 from rein.config import fresh_configs, install_name_resolver, pre_config
 from rein.distributed import Scheme, attach
-from rein.envs.instances import CopiesOf, TheBatch
+from rein.envs.checking import check_env
+from rein.envs.instances import CopiesOf, TheBatch, turn_games
 from rein.runtime import get_default_device, set_default_device
 from rein.training.ensemble_data import ensemble_settings
 from rein.training.ensemble_handle import EnsembleHandle
@@ -30,6 +31,8 @@ EnvSource = str | Callable[..., gym.Env[Any, Any]] | gym.Env[Any, Any] | VectorE
 DataSource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 logger = logging.getLogger("rein")
+
+_FIRST_STEPS = 10
 
 
 @overload
@@ -84,8 +87,9 @@ def make(
     Args:
         algorithm: a name from `rein list algorithms`, such as "ppo", or from `rein list zoo`, such as "ppo_cartpole".
         env: a Gymnasium id, a `gymnasium.Env` class, or a function that returns a `gymnasium.Env`; an instance, which is
-            copied for each world; or a `gymnasium.vector.VectorEnv`, which is used itself, and for training only. An entry
-            of the zoo brings its own, and with data sets there need not be one, but to evaluate.
+            copied for each world; a `gymnasium.vector.VectorEnv`, which is used itself, and for training only; or an AEC game
+            of two from PettingZoo, as an instance or a module such as `connect_four_v3`. An entry of the zoo brings its own,
+            and with data sets there need not be one, but to evaluate.
         data: what to learn from: data set(s) of `rein record`, or, for an algorithm that learns from labelled data such as
             "hypernetwork": arrays (examples, labels), a torch data set or loader, a pair of those to train and to test on,
             or "digits". Labels of floats make a regression.
@@ -140,6 +144,7 @@ def make(
     path = temporary.name if temporary is not None else directory
     random_numbers = RandomNumbers()
     with fresh_configs() as configs, _device(device), random_numbers:
+        _tell_faults(env, given)
         install_name_resolver()
         pre_config(given, place="rein.make")
         configure(entry.path)
@@ -204,6 +209,9 @@ def _absolute(data: DataSource) -> list[str]:
 
 def _source_of(env: EnvSource | None) -> tuple[Any, dict[str, Any]]:
     """What makes the worlds, and the settings that follow from it."""
+    games = turn_games(env)
+    if games is not None:
+        return games, {}
     if isinstance(env, VectorEnv):
         logger.info("env is a VectorEnv of %d worlds: they are trained in, and there is no evaluation", env.num_envs)
         return TheBatch(env), {
@@ -215,6 +223,15 @@ def _source_of(env: EnvSource | None) -> tuple[Any, dict[str, Any]]:
         logger.info("env is an instance: each world is a copy of it")
         return CopiesOf(env), {}
     return env, {}
+
+
+def _tell_faults(env: Any, settings: Mapping[str, Any]) -> None:
+    """Looks for what is wrong with a world of the user's own, by a few steps; training names each fault when it happens."""
+    if isinstance(env, str | TheBatch) or not callable(env) or settings.get("create_environment.backend") == "vector":
+        return
+    kwargs = next((value for name, value in settings.items() if name.rpartition(".")[2] == "env_kwargs"), None)
+    for fault in check_env(env, _FIRST_STEPS, kwargs, quick=True).faults:
+        logger.warning("environment: %s (`rein check-env` looks further)", fault)
 
 
 @contextmanager

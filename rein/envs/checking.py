@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rein.envs.leaves import describe_mismatch, leaves_of, reader
+from rein.envs.masks import valid_actions
 from rein.envs.single import EnvFactory, attribute
 
 __all__ = ["EnvCheck", "Finding", "check_env"]
@@ -40,15 +41,18 @@ class EnvCheck(NamedTuple):
         return [one.what for one in self.findings if one.kind == "fault"]
 
 
-def check_env(source: Any, num_steps: int = _STEPS, env_kwargs: dict[str, Any] | None = None) -> EnvCheck:
-    """Tries a world with random actions.
+def check_env(
+    source: Any, num_steps: int = _STEPS, env_kwargs: dict[str, Any] | None = None, quick: bool = False
+) -> EnvCheck:
+    """Tries a world with random actions, valid ones if it tells them.
 
     Args:
         source: an id, a class, a function that returns a `gymnasium.Env`, or an instance, which is used as it is.
         num_steps: to try, over as many episodes as they make.
         env_kwargs: passed to what makes the world.
+        quick: leave out what needs further worlds: seeds and pickling.
     """
-    return _Check(source, num_steps, dict(env_kwargs or {})).run()
+    return _Check(source, num_steps, dict(env_kwargs or {})).run(quick)
 
 
 class _StopError(Exception):
@@ -70,16 +74,17 @@ class _Check:
         self._told: set[str] = set()
         self._seconds: float | None = None
 
-    def run(self) -> EnvCheck:
-        """All of it, as far as it gets."""
+    def run(self, quick: bool) -> EnvCheck:
+        """All of it, or the quick part, as far as it gets."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 env = self._make()
                 self._check_spaces(env)
                 self._try_episodes(env)
-                self._check_determinism()
-                self._check_pickle()
+                if not quick:
+                    self._check_determinism()
+                    self._check_pickle()
             except _StopError:
                 pass
         return EnvCheck(self._findings, None if not self._seconds else self._num_steps / self._seconds)
@@ -135,6 +140,8 @@ class _Check:
                 raise _StopError
             for path, leaf in _parts(space):
                 self._check_space(f"{name}{path}", leaf, name == "action_space")
+        if any(one.kind == "fault" for one in self._findings):
+            raise _StopError  # nothing can be drawn from such spaces, nor compared with them
 
     def _check_space(self, name: str, space: spaces.Space[Any], is_action: bool) -> None:
         if not isinstance(space, spaces.Box):
@@ -154,20 +161,23 @@ class _Check:
 
     def _try_episodes(self, env: Any) -> None:
         env.action_space.seed(0)
-        self._check_sample(env, self._reset(env, seed=0), "observation of reset")
+        observation, info = self._reset(env, seed=0)
+        self._check_sample(env, observation, "observation of reset")
         ended = steps = length = longest = 0
         self._seconds = 0.0
         while steps < self._num_steps:
-            action = env.action_space.sample()
+            action = _sample(env, observation, info)
             start = time.perf_counter()
             returned = self._call("step", env.step, action)
             self._seconds += time.perf_counter() - start
             done = self._check_step(env, returned)
+            observation, info = returned[0], returned[-1]
             steps, length = steps + 1, length + 1
             longest = max(longest, length)
             if done:
                 ended, length = ended + 1, 0
-                self._check_sample(env, self._reset(env), "observation of reset after the end")
+                observation, info = self._reset(env)
+                self._check_sample(env, observation, "observation of reset after the end")
         if not ended:
             self._say(
                 "advice",
@@ -175,7 +185,7 @@ class _Check:
                 "something to evaluate",
             )
         self._say("fact", f"{steps} steps, {ended} episodes ended, the longest of {longest} steps")
-        if callable(attribute(env, "action_masks")):
+        if valid_actions(env, observation, info) is not None:
             self._say("fact", "tells valid actions: ppo, a2c, ppg, dqn and sac take no others")
 
     def _reset(self, env: Any, **arguments: Any) -> Any:
@@ -195,7 +205,7 @@ class _Check:
             raise _StopError
         if not isinstance(returned[1], dict):
             self._fault(f"reset returned {_kind(returned[1])} as info: return a dict")
-        return returned[0]
+        return returned
 
     def _check_step(self, env: Any, returned: Any) -> bool:
         if isinstance(returned, tuple) and len(returned) == 4:
@@ -287,12 +297,15 @@ class _Check:
     def _trajectory(self, seed: int) -> list[bytes]:
         env = self._make()
         env.action_space.seed(seed)
-        seen = [_bytes(self._reset(env, seed=seed))]
+        observation, info = self._reset(env, seed=seed)
+        seen = [_bytes(observation)]
         for _ in range(_SAME_STEPS):
-            observation, reward, terminated, truncated, _ = self._call("step", env.step, env.action_space.sample())
+            action = _sample(env, observation, info)
+            observation, reward, terminated, truncated, info = self._call("step", env.step, action)
             seen.append(_bytes(observation) + _bytes(reward))
             if terminated or truncated:
-                seen.append(_bytes(self._reset(env)))
+                observation, info = self._reset(env)
+                seen.append(_bytes(observation))
         if not self._is_instance:
             env.close()
         return seen
@@ -308,6 +321,14 @@ class _Check:
                 f"what makes the world cannot be sent to worker processes ({type(error).__name__}): define it at the top of "
                 "a module to use backend='process'",
             )
+
+
+def _sample(env: Any, observation: Any, info: Any) -> Any:
+    """A random action; a valid one if the world tells which are and there is one."""
+    mask = valid_actions(env, observation, info)
+    if mask is None or mask.shape != (getattr(env.action_space, "n", None),) or not mask.any():
+        return env.action_space.sample()
+    return env.action_space.sample(mask=mask.astype(np.int8))
 
 
 def _parts(space: spaces.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:

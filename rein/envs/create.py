@@ -16,6 +16,7 @@ from rein.envs.batch import BatchEnvironment
 from rein.envs.environment import Environment
 from rein.envs.envpool import EnvPoolEnvironment
 from rein.envs.faults import FaultPolicy
+from rein.envs.instances import TurnGames
 from rein.envs.process import ProcessEnvironment, worker_rows
 from rein.envs.single import EnvFactory, EnvSource, fitted_factory
 from rein.envs.suites import suite_of
@@ -23,7 +24,7 @@ from rein.envs.thread import ThreadEnvironment
 from rein.envs.vector import VectorEnvironment, native_vector_env
 from rein.runtime.cores import usable_cores
 
-__all__ = ["BACKENDS", "create_environment", "is_atari_chosen"]
+__all__ = ["BACKENDS", "create_environment", "is_atari_chosen", "is_self_play_chosen"]
 
 logger = logging.getLogger("rein.envs")
 
@@ -133,13 +134,27 @@ def create_environment(
 
 def is_atari_chosen() -> bool:
     """Whether the configuration in force gives an Atari game by its id; confs ask this to choose what is usual there."""
-    if not is_given("create_environment.env_name") or is_given("create_environment.env_load_fn"):
+    return _chosen_suite() == "atari"
+
+
+def is_self_play_chosen() -> bool:
+    """Whether the configuration in force gives a board game without an opponent."""
+    source = get_config_value("create_environment.env_name")
+    if not isinstance(source, TurnGames) and _chosen_suite() not in ("boards", "pettingzoo"):
         return False
+    kwargs = get_config_value("create_environment.env_kwargs") or {}
+    return kwargs.get("opponent", "self") == "self" and kwargs.get("reward_view", "player_0") == "player_0"
+
+
+def _chosen_suite() -> str:
+    """Name of the suite of the id in force; "" if there is no id, or none that is known."""
+    if not is_given("create_environment.env_name") or is_given("create_environment.env_load_fn"):
+        return ""
     name = get_config_value("create_environment.env_name")
     try:
-        return isinstance(name, str) and suite_of(name).name == "atari"
+        return suite_of(name).name if isinstance(name, str) else ""
     except ValueError:
-        return False  # whoever makes it says that nobody knows it
+        return ""  # whoever makes it says that nobody knows it
 
 
 def _create(
@@ -246,18 +261,18 @@ def _choose_backend(
     if len(worker_rows(batch_size, num_workers)) == 1 or usable_cores() == 1:
         return "sync", "because there is only one core or worker"
     with BatchEnvironment(factory, min(batch_size, 4), seed=0, fault_policy=policy) as few:
-        seconds = _seconds_per_step(few) * batch_size / few.batch_size
+        seconds = seconds_per_step(few) * batch_size / few.batch_size
     if seconds < _WORTHWHILE_SECONDS:
         return "sync", f"because a step of all worlds takes only {seconds * 1e6:.0f} us"
     with ProcessEnvironment(
         factory, batch_size, 0, policy, num_workers=num_workers, start_method=start_method
     ) as processes:
-        in_processes = _seconds_per_step(processes)
+        in_processes = seconds_per_step(processes)
     measured = f"because a step takes {seconds * 1e6:.0f} us in this process and {in_processes * 1e6:.0f} us in workers"
     return ("process" if seconds > _WORTHWHILE_GAIN * in_processes else "sync"), measured
 
 
-def _seconds_per_step(environment: Environment) -> float:
+def seconds_per_step(environment: Environment) -> float:
     """Mean time of a batched step under random actions, resets included."""
     batch = (environment.batch_size,)
     actions = [nest.map_structure(lambda spec: spec.sample(batch), environment.action_spec) for _ in range(16)]

@@ -1,12 +1,17 @@
-"""Worlds that somebody has made already, for those who train: copies of an instance, or a batch as it is."""
+"""Worlds that somebody has made already, for those who train: copies of an instance, a batch as it is, AEC games."""
 
 import copy
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-__all__ = ["CopiesOf", "TheBatch"]
+from rein.envs.boards.pettingzoo import PettingZooEnv, is_aec
+
+__all__ = ["CopiesOf", "TheBatch", "TurnGames", "turn_games"]
 
 
 class CopiesOf:
@@ -63,3 +68,30 @@ class TheBatch:
             )
         self._is_given = True
         return self._vector_env
+
+
+class TurnGames:
+    """Makes worlds of a two-player game of PettingZoo, see `PettingZooEnv`."""
+
+    def __init__(self, make: Callable[[], Any], name: str) -> None:
+        """Keeps what makes a game.
+
+        Args:
+            make: returns a new AEC game.
+            name: what to call it.
+        """
+        self._make = make
+        self.__qualname__ = name
+
+    def __call__(self, **kwargs: Any) -> gym.Env[Any, Any]:
+        """A game by the board interface; `kwargs` are those of `BoardGameEnv`."""
+        return PettingZooEnv(self._make, **kwargs)
+
+
+def turn_games(env: Any) -> TurnGames | None:
+    """What makes the games if `env` is an AEC game of PettingZoo or a module of one such as `connect_four_v3`, else None."""
+    if isinstance(env, ModuleType) and callable(getattr(env, "env", None)):
+        return TurnGames(env.env, env.__name__.rpartition(".")[2])
+    if is_aec(env):
+        return TurnGames(partial(copy.deepcopy, env), str(env.metadata.get("name", type(env).__name__)))
+    return None

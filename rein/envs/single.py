@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from rein.envs.action_forms import UNBOUNDED, FittedActions, action_form
+from rein.envs.masks import valid_actions
 from rein.envs.shared_block import BatchSpaces
 
 __all__ = ["EnvFactory", "describe", "row_seed"]
@@ -66,6 +67,10 @@ class EnvFactory:
         for wrapper in self.wrappers:
             env = wrapper(env)
         if not isinstance(env, gym.Env):
+            from rein.envs.boards.pettingzoo import is_aec
+
+            if is_aec(env):
+                raise TypeError(f"{self.name} gave a game of PettingZoo: give the game itself, or its module, as env")
             raise TypeError(f"{self.name} gave {type(env).__name__}: a world must be a gymnasium.Env")
         if action_form(env.action_space, self.form) is not None:
             env = FittedActions(env, self.form)
@@ -124,12 +129,13 @@ def _first_infos(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:
     infos: list[dict[str, Any]] = []
     try:
         env.action_space.seed(0)
-        infos.append(env.reset(seed=0)[1])
+        observation, info = env.reset(seed=0)
+        infos.append(info)
         for _ in range(_FIRST_STEPS):
-            mask = infos[-1].get("action_mask")
+            mask = valid_actions(env, observation, infos[-1])
             masked = mask is not None and isinstance(env.action_space, spaces.Discrete)
-            action = env.action_space.sample(mask=np.asarray(mask, np.int8) if masked else None)
-            _, _, terminated, truncated, info = env.step(action)
+            action = env.action_space.sample(mask=mask.astype(np.int8) if masked else None)  # type: ignore[union-attr]
+            observation, _, terminated, truncated, info = env.step(action)
             infos.append(info)
             if terminated or truncated:
                 break

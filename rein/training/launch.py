@@ -22,7 +22,7 @@ from rein.config import (
     parse_config,
     save_config,
 )
-from rein.envs.create import is_atari_chosen
+from rein.envs.create import is_atari_chosen, is_self_play_chosen
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
@@ -31,7 +31,7 @@ from rein.training.run_lock import LOCK_FILE
 from rein.training.supervised import SupervisedTrainer
 from rein.training.supervised_runs import start_supervised_run
 from rein.training.trainer import Trainer, TrainingObserver
-from rein.transforms import FrameStacker, RewardClipping
+from rein.transforms import FrameStacker, RewardClipping, SelfPlayTransformer
 
 DEFAULT_SEED = 0
 _MOST_ATARI_STEPS = 100_000
@@ -53,7 +53,8 @@ def configure(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> No
 def fit_environment() -> None:
     """Has environments offer actions in the form that the algorithm in force takes, unless the settings say otherwise.
 
-    Atari games get what is usual for them, too: stacked frames, clipped rewards, a replay buffer that fits into memory.
+    Atari games get what is usual for them, too: stacked frames, clipped rewards, a replay buffer that fits into memory. In
+    board games without an opponent the two sides are played by one policy, see `SelfPlayTransformer`.
     """
     algorithm: Any = _rl_algorithm(get_config_value("TrainerConfig.algorithm_ctor"))
     if algorithm is None or get_config_value("create_environment.action_form") != "any":
@@ -70,7 +71,16 @@ def fit_environment() -> None:
         action_masks=bool(getattr(algorithm, "takes_action_masks", False)) and slots <= {"replay"},
         raise_if_used=False,
     )
-    if is_atari_chosen() and get_config_value("TrainerConfig.data_transformer_ctor") is None:
+    _fit_transformers(algorithm)
+
+
+def _fit_transformers(algorithm: Any) -> None:
+    """Gives runs on Atari and of self-play the data transformers that they need, unless they have some of their own."""
+    if get_config_value("TrainerConfig.data_transformer_ctor") is not None:
+        return
+    if not getattr(algorithm, "values_are_of_player_0", False) and is_self_play_chosen():
+        config("TrainerConfig", data_transformer_ctor=SelfPlayTransformer, raise_if_used=False)
+    elif is_atari_chosen():
         kept = min(get_config_value("TrainerConfig.replay_buffer_length"), _MOST_ATARI_STEPS)
         config(
             "TrainerConfig",

@@ -15,6 +15,7 @@ from rein.transforms.reward import (
     RewardShifting,
     RewardTransformer,
 )
+from rein.transforms.self_play import SelfPlayTransformer
 from rein.transforms.sequential import SequentialDataTransformer, create_data_transformer
 from rein.transforms.untransformed import UntransformedTimeStep
 
@@ -33,6 +34,7 @@ __all__ = [
     "RewardScaling",
     "RewardShifting",
     "RewardTransformer",
+    "SelfPlayTransformer",
     "SequentialDataTransformer",
     "SimpleDataTransformer",
     "UntransformedTimeStep",

@@ -163,7 +163,7 @@ class Masked(gym.Env):
         ("dqn", "method"),
         *(
             pytest.param(*pair, marks=pytest.mark.slow)
-            for pair in [("sac", "info"), ("ppg", "method"), ("trac", "key")]
+            for pair in [("sac", "info"), ("ppg", "method"), ("trac", "key"), ("muzero", "info")]
         ),
     ],
 )

@@ -16,7 +16,7 @@ score; the root starts with one visit; a model may say that the game is over, fr
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,10 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
     """
 
     export_obstacle = "it searches a tree for every action, which is no fixed graph of tensor operations"
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected: forbidden ones are not searched."""
+    values_are_of_player_0: ClassVar[bool] = True
+    """Whether it plays both sides of a game of two by itself, with values of player 0."""
 
     def __init__(
         self,

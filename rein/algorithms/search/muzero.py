@@ -5,7 +5,7 @@ with it, and has no parameters.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,11 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 @configurable
 class MuzeroAlgorithm(OffPolicyAlgorithm):
     """Acts by tree search, and trains the model that it searches with."""
+
+    takes_action_masks: ClassVar[bool] = True
+    """Whether a mask of valid actions in the observation is respected: forbidden ones are not searched."""
+    values_are_of_player_0: ClassVar[bool] = True
+    """Whether it plays both sides of a game of two by itself, with values of player 0."""
 
     def __init__(
         self,

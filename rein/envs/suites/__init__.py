@@ -19,6 +19,7 @@ from rein.envs.suites.gymnasium_ids import (
     is_users_own,
 )
 from rein.envs.suites.minigrid import MINIGRID
+from rein.envs.suites.pettingzoo import PETTING_ZOO
 from rein.envs.suites.suggestions import unknown_name
 from rein.envs.suites.suite import MissingSuiteError, Suite, SuiteInfo
 from rein.envs.suites.toy import TOY
@@ -32,6 +33,7 @@ _SUITES: tuple[Suite, ...] = (
     BOX2D,
     MUJOCO,
     BOARDS,
+    PETTING_ZOO,
     DM_CONTROL,
     MINIGRID,
     ATARI,
@@ -44,7 +46,8 @@ def load(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
     Args:
         env_name: a Gymnasium id (also "module:id"), an Atari name ("ALE/Breakout-v5", "BreakoutNoFrameskip-v4",
-            "Breakout"), a MiniGrid id, "dm_control/<domain>-<task>", "boards/<game>", or a toy id "rein/...".
+            "Breakout"), a MiniGrid id, "dm_control/<domain>-<task>", "boards/<game>", "pettingzoo/<game>", or a toy
+            id "rein/...".
         **kwargs: for the world, such as `render_mode="rgb_array"`; see the suite's page for its own.
 
     Raises:

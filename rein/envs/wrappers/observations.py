@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rein.config import configurable
+from rein.envs.masks import valid_actions
 
 
 @configurable
@@ -250,16 +251,12 @@ class ActionMaskObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordCon
     def _with_mask(self, observation: Any, info: dict[str, Any]) -> dict[str, Any]:
         is_dict = isinstance(observation, dict)
         parts = dict(observation) if is_dict else {"observation": observation}
-        if self._in_observation:
-            mask = parts.pop("action_mask")
-        elif "action_mask" in info:
-            mask = info["action_mask"]
-        elif self.env.has_wrapper_attr("action_masks"):
-            mask = self.env.get_wrapper_attr("action_masks")()
-        else:
+        mask = valid_actions(self.env, observation if self._in_observation else None, info)
+        if mask is None:
             raise ValueError(
                 f"{self.env} offers no mask: neither an observation or info entry 'action_mask' nor a "
                 "method action_masks()."
             )
-        parts["valid_action_mask"] = np.asarray(mask).astype(bool)
+        parts.pop("action_mask", None)
+        parts["valid_action_mask"] = mask
         return parts

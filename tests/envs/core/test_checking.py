@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rein.envs.backend_speed import BackendSpeed, backend_advice, measure_backends
 from rein.envs.checking import check_env
 
 
@@ -156,3 +157,49 @@ def test_advice_is_no_fault():
     assert any("has no bounds" in text for text in texts)
     assert any("no episode ended in 5 steps" in text for text in texts)
     assert any("worker processes" in text for text in texts)
+
+
+class Masked(Good):
+    """Raises at an action that it calls invalid."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = gym.spaces.Discrete(4)
+
+    def action_masks(self):
+        return np.array([False, True, False, True])
+
+    def step(self, action):
+        if not self.action_masks()[action]:
+            raise ValueError(f"{action} is not valid")
+        return super().step(action)
+
+
+def test_worlds_with_masks_are_tried_with_valid_actions():
+    assert check_env(Masked).faults == []
+
+
+def test_backends_are_compared_and_one_is_advised():
+    speeds = measure_backends("CartPole-v1", 2)
+    assert {"vector", "sync", "thread", "process"} == {one.backend for one in speeds}
+    assert all(one.steps_per_second > 0 for one in speeds)
+
+    def advice(**rates):
+        return backend_advice([BackendSpeed(name, 1 + (name == "process"), rate) for name, rate in rates.items()])
+
+    assert "backend='process', num_workers=2" in advice(sync=100.0, process=150.0)
+    assert "backend='sync'" in advice(sync=100.0, process=105.0)
+    assert "backend='vector'" in advice(sync=100.0, vector=500.0)
+
+
+def test_own_worlds_are_looked_at_before_training(caplog):
+    import rein
+
+    class Wrong(Good):
+        def reset(self, *, seed=None, options=None):
+            observation, info = super().reset(seed=seed)
+            return observation + 100, info
+
+    with rein.make("ppo", env=Wrong):
+        pass
+    assert "widen the space or clip the observation (`rein check-env` looks further)" in caplog.text

@@ -17,6 +17,7 @@ ONE_OF_EACH = {
     "LunarLander-v3": "box2d",
     "Hopper-v5": "mujoco",
     "boards/tic_tac_toe": "boards",
+    "pettingzoo/tictactoe_v3": "pettingzoo",
     "boards/connect_four": "boards",
     "boards/go": "boards",
     "dm_control/cartpole-swingup": "dm_control",

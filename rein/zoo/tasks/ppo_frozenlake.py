@@ -1,0 +1,16 @@
+"""PPO on FrozenLake-v1 without slipping, by the defaults of PPO alone."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "FrozenLake-v1",
+    "env_steps": 30_000,
+    "bar": 1.0,
+    "reference": "the best return: the goal is reached in every episode",
+}
+
+import_config("bases/ppo.py")
+
+config("create_environment", env_name="FrozenLake-v1", env_kwargs={"is_slippery": False})
+config("TrainerConfig", num_env_steps=30_000)
