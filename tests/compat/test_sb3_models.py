@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -163,3 +164,36 @@ def test_an_environment_of_another_shape_is_refused() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", **SMALL)
     with pytest.raises(ValueError, match="observation_space"):
         model.set_env("Acrobot-v1")
+
+
+def test_keywords_and_noise_are_there_again_after_loading(tmp_path: Path) -> None:
+    noise = NormalActionNoise(np.zeros(1), 0.3 * np.ones(1))
+    given = {"action_noise": noise, "gamma": 0.9, "policy_kwargs": {"net_arch": [4], "activation_fn": torch.nn.ELU}}
+    TD3("MlpPolicy", "Pendulum-v1", buffer_size=100, **given).save(tmp_path / "model")
+    loaded = TD3.load(tmp_path / "model", gamma=0.8, lr_schedule=None)
+    assert loaded.gamma == 0.8  # type: ignore[attr-defined]
+    assert loaded.action_noise.sigma.tolist() == [0.3]  # type: ignore[attr-defined]
+    assert loaded.policy_kwargs == {"net_arch": [4], "activation_fn": "ELU"}
+
+
+class Plain(gym.Env[Any, Any]):
+    """Takes no `render_mode`."""
+
+    def __init__(self) -> None:
+        self.observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(2, np.float32), 1.0, False, True, {}
+
+
+def test_a_world_by_id_need_not_take_a_render_mode() -> None:
+    gym.register("CompatPlain-v0", entry_point=Plain)
+    try:
+        assert PPO("MlpPolicy", "CompatPlain-v0", **SMALL).learn(16).num_timesteps == 16
+    finally:
+        del gym.registry["CompatPlain-v0"]

@@ -14,11 +14,11 @@ from torch import nn
 
 from rein.compat.sb3 import archive
 from rein.compat.sb3.callbacks import BaseCallback, CallbackList, ConvertCallback, ProgressBarCallback
-from rein.compat.sb3.keywords import Clock, NotSaved, plain_policy_kwargs, refuse, require_default
-from rein.compat.sb3.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
+from rein.compat.sb3.keywords import Clock, refuse, require_default
 from rein.compat.sb3.policy import Acting
 from rein.compat.sb3.records import Logger, learn_logger
 from rein.compat.sb3.run import Loop, ModelTrainer, on_device, start_trainer
+from rein.compat.sb3.saved_keywords import facts_of, keywords_of
 from rein.compat.sb3.training_batch import TrainingBatch, as_world_takes
 from rein.compat.sb3.vec_env import VecEnv
 from rein.compat.sb3.vec_normalize import VecNormalize, unwrap_vec_normalize
@@ -367,25 +367,7 @@ class BaseAlgorithm(ABC):
         """
         if include:
             refuse(type(self).__name__, "include", list(include))
-        keywords = {key: value for key, value in self._keywords.items() if key not in set(exclude or ())}
-        functions = [key for key, value in keywords.items() if callable(value) and key != "action_noise"]
-        plain = {
-            key: value for key, value in keywords.items() if key not in (*functions, "action_noise", "policy_kwargs")
-        }
-        plain["device"] = str(plain.get("device", "auto"))
-        facts = {
-            "class": type(self).__name__,
-            "policy": self.policy_name,
-            "keywords": plain,
-            "policy_kwargs": plain_policy_kwargs(self.policy_kwargs),
-            "functions": functions,
-            "action_noise": _plain_noise(keywords.get("action_noise")),
-            "observation_space": archive.space_to_json(self.observation_space),
-            "action_space": archive.space_to_json(self.action_space),
-            "given_space": archive.space_to_json(self._given_observation_space),
-            "num_envs": self.n_envs,
-            "num_timesteps": self.num_timesteps,
-        }
+        facts = facts_of(self, self._keywords, self._given_observation_space, set(exclude or ()))
         archive.write(archive.zip_path(path), facts, {"alg": dict(self._require_acting().algorithm.state_dict())})
 
     @classmethod
@@ -418,17 +400,8 @@ class BaseAlgorithm(ABC):
             print({"saved with": facts["rein"]})
         if not force_reset:
             refuse(cls.__name__, "force_reset", force_reset)
-        known = set(inspect.signature(cls).parameters)
-        changes = {key: value for key, value in {**(custom_objects or {}), **kwargs}.items() if key in known}
-        keywords = {
-            **{key: value for key, value in facts["keywords"].items() if key in known},
-            "policy_kwargs": facts["policy_kwargs"],
-            **{key: NotSaved(key) for key in facts["functions"]},
-            "device": device,
-            **changes,
-        }
-        if "action_noise" in known:
-            keywords.setdefault("action_noise", _noise(facts["action_noise"]))
+        keywords = keywords_of(facts, set(inspect.signature(cls).parameters), {**(custom_objects or {}), **kwargs})
+        keywords.setdefault("device", device)
         model = cls(facts["policy"], None, **keywords)  # type: ignore[call-arg]
         model._adopt(facts, content.state["alg"], env)
         return model
@@ -482,23 +455,3 @@ def _end(trainer: ModelTrainer, folder: "TemporaryDirectory[str]") -> None:
 def _fits(before: Any, now: Any) -> bool:
     """Whether spaces mean the same to a policy; those of a loaded model have lost the precision of floats."""
     return archive.space_to_json(before) == archive.space_to_json(now)
-
-
-def _plain_noise(noise: Any) -> Any:
-    if noise is None:
-        return None
-    names = ("mean", "sigma", "theta", "dt")
-    return {"class": type(noise).__name__} | {
-        name: np.asarray(getattr(noise, name)).tolist() for name in names if hasattr(noise, name)
-    }
-
-
-def _noise(plain: Any) -> Any:
-    if plain is None:
-        return None
-    arguments = {name: np.asarray(value) if name in ("mean", "sigma") else value for name, value in plain.items()}
-    kinds: dict[str, Any] = {
-        "NormalActionNoise": NormalActionNoise,
-        "OrnsteinUhlenbeckActionNoise": OrnsteinUhlenbeckActionNoise,
-    }
-    return kinds[plain["class"]](**{name: value for name, value in arguments.items() if name != "class"})

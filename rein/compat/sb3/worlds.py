@@ -78,7 +78,7 @@ def _make_one(
     monitor_kwargs: dict[str, Any],
     wrapper_kwargs: dict[str, Any],
 ) -> gym.Env[Any, Any]:
-    env = gym.make(env_id, **_with_frames(env_id, env_kwargs)) if isinstance(env_id, str) else env_id(**env_kwargs)
+    env = _made_by_id(env_id, env_kwargs) if isinstance(env_id, str) else env_id(**env_kwargs)
     if seed is not None:
         env.action_space.seed(seed)
     if monitor_dir is not None:
@@ -88,12 +88,14 @@ def _make_one(
     return env if wrapper_class is None else wrapper_class(env, **wrapper_kwargs)
 
 
-def _with_frames(env_id: str, env_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with frames for whoever asks for them where the world has them."""
-    modes = gym.spec(env_id).kwargs.get("render_mode")
-    return (
-        env_kwargs if "render_mode" in env_kwargs or modes is not None else {"render_mode": "rgb_array", **env_kwargs}
-    )
+def _made_by_id(env_id: str, env_kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
+    """The world of an id, with frames for whoever asks for them where it takes `render_mode`."""
+    if "render_mode" in env_kwargs:
+        return gym.make(env_id, **env_kwargs)
+    try:
+        return gym.make(env_id, render_mode="rgb_array", **env_kwargs)
+    except TypeError:
+        return gym.make(env_id, **env_kwargs)
 
 
 def make_atari_env(
@@ -160,7 +162,7 @@ def as_vec_env(env: Any, verbose: int = 0) -> VecEnv:
         verbose: 1 prints what was wrapped.
     """
     if isinstance(env, str):
-        env = gym.make(env, **_with_frames(env, {}))
+        env = _made_by_id(env, {})
     if isinstance(env, gym.vector.VectorEnv):
         raise ValueError("env is a gymnasium VectorEnv: give a VecEnv, such as make_vec_env(id, n_envs=8), or an id")
     if not isinstance(env, VecEnv):
