@@ -38,6 +38,7 @@ class SmallModel:
         self.d1, self.d2, self.r = weight(LATENT + ACTIONS, HIDDEN), weight(HIDDEN, LATENT), weight(HIDDEN, 1)
         self.p1, self.pi, self.v = weight(LATENT, HIDDEN), weight(HIDDEN, ACTIONS), weight(HIDDEN, 1)
         self.eye = torch.eye(ACTIONS)
+        self._program = self._write_program()
 
     def initial_predict(self, latent: Tensor) -> ModelOutput:
         """The root."""
@@ -58,7 +59,10 @@ class SmallModel:
         )
 
     def host_program(self, batch_size: int) -> HostProgram:
-        """The same for compiled searches."""
+        """The same for compiled searches; the weights never change."""
+        return self._program
+
+    def _write_program(self) -> HostProgram:
         steps = HostModelBuilder(LATENT, ACTIONS)
         h = steps.fully_connected(steps.latent_and_action, self.d1.t(), None, "relu")
         latent = steps.fully_connected(h, self.d2.t(), None, "tanh")

@@ -83,6 +83,9 @@ def sharpen(weight: Tensor, temperature: Tensor | float) -> Tensor:
     Returns:
         [B, K] probabilities; rows of zeros stay zeros.
     """
+    if isinstance(temperature, float) and temperature == 1.0:
+        total = weight.sum(-1, keepdim=True)
+        return weight / total.where(total > 0, 1.0)
     exponent = 1.0 / torch.as_tensor(temperature, dtype=weight.dtype, device=weight.device)
     log_weight = weight.log() * (exponent.unsqueeze(-1) if exponent.ndim else exponent)
     largest = log_weight.amax(-1, keepdim=True)

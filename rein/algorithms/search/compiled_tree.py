@@ -101,6 +101,7 @@ class CompiledTree:
         self._rows = np.zeros((2, b * p), i8)
         self._child_rows = np.zeros((2, b * rows), i8)
         self._leaves = np.zeros(b, i8)
+        self._every_tree = np.arange(b)[:, None]
         self._no_reward, self._no_end = np.zeros(1, np.float32), np.zeros(1, np.bool_)
 
     def start(
@@ -213,7 +214,7 @@ class CompiledTree:
         t = self.arrays
         child = t.child[:, 0]
         there = (child > 0) & (t.prior[:, 0] > 0)
-        result: Array = np.where(there, np.take_along_axis(field, child, 1), 0.0)
+        result: Array = field[self._every_tree, child] * there
         return result
 
     def root_policies(self) -> Tensor:

@@ -12,7 +12,9 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-FULLY_CONNECTED, ONE_HOT, MIN_MAX = 0, 1, 2
+FULLY_CONNECTED, ONE_HOT, MIN_MAX, NARROW = 0, 1, 2, 3
+"""Kinds of steps; a narrow layer is a fully connected one with few outputs, whose weights are kept by output."""
+_NARROWEST = 16
 ACTIVATIONS = {"identity": 0, "relu": 1, "tanh": 2}
 
 
@@ -83,11 +85,12 @@ class HostModelBuilder:
         if into != source.size:
             raise ValueError(f"a layer from {into} numbers cannot read {source.size}")
         target = self._reserve(out)
-        at = self._keep(weight.detach().t().contiguous().numpy())
+        # Loops run over the longer side.
+        kind = NARROW if out < min(_NARROWEST, into) else FULLY_CONNECTED
+        matrix = weight.detach() if kind == NARROW else weight.detach().t()
+        at = self._keep(matrix.contiguous().numpy())
         bias_at = -1 if bias is None else self._keep(bias.detach().contiguous().numpy())
-        self._steps.append(
-            [FULLY_CONNECTED, source.place, source.size, target.place, out, at, bias_at, ACTIVATIONS[activation]]
-        )
+        self._steps.append([kind, source.place, source.size, target.place, out, at, bias_at, ACTIVATIONS[activation]])
         return target
 
     def min_max(self, source: Block) -> Block:

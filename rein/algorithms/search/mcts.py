@@ -262,7 +262,9 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             steps = root.steps.long() if is_given(root.steps) else state.steps
             tree, prior = self._search(model, root, output, steps, time_step, is_rollout)
         sampler = self._samplers[1 if is_rollout else 0]
-        choice, sampler_state = sampler(self._acting_policy(tree, prior, steps), state.action_sampler_state)
+        visits = tree.child_visits()
+        policy = self._acting_policy(tree, visits, prior, steps)
+        choice, sampler_state = sampler(policy, state.action_sampler_state)
         action = choice
         if is_given(output.actions):
             action = output.actions[torch.arange(len(choice), device=choice.device), choice]
@@ -271,7 +273,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             pred_state=output.state.pred_state if self._keep_pred_state else (),
             action_sampler_state=sampler_state,
         )
-        info = MCTSInfo(output.actions, tree.root_values().float(), self._learning_policy(tree, prior))
+        info = MCTSInfo(output.actions, tree.root_values().float(), self._learning_policy(tree, visits, prior))
         reward = tree.child_rewards().gather(1, choice.unsqueeze(1)).squeeze(1).float()
         return AlgStep(output=action.to(self._action_spec.dtype), state=new_state, info=info), reward
 
@@ -319,9 +321,8 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
 
     # What comes out.
 
-    def _acting_policy(self, tree: Tree, prior: Tensor, steps: Tensor) -> Tensor:
+    def _acting_policy(self, tree: Tree, visits: Tensor, prior: Tensor, steps: Tensor) -> Tensor:
         """Probabilities of the candidates, [B, K]."""
-        visits = tree.child_visits()
         if self._rules.gumbel_actions is not None:
             score = tree.root_logits() + tree.root_gumbel()
             score = score.masked_fill(visits < visits.amax(-1, keepdim=True), -torch.inf)
@@ -331,13 +332,13 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         nothing = policy.sum(-1, keepdim=True) == 0
         return torch.where(nothing, (prior > 0).double(), policy)
 
-    def _learning_policy(self, tree: Tree, prior: Tensor) -> Tensor:
+    def _learning_policy(self, tree: Tree, visits: Tensor, prior: Tensor) -> Tensor:
         if self._rules.gumbel_actions is not None:
             policy = tree.root_logits().softmax(-1)
         elif self._learns_policy:
             policy = tree.root_policies()
         else:
-            policy = tree.child_visits()
+            policy = visits
         return sharpen(policy.masked_fill(prior <= 0, 0.0), self._learn_temperature).float()
 
 

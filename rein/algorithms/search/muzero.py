@@ -87,6 +87,7 @@ class MuzeroAlgorithm(OffPolicyAlgorithm):
             debug_summaries=debug_summaries,
             name=f"{name}.mcts",
         )
+        _check_players(observation_spec, mcts, name)
         super().__init__(
             observation_spec=observation_spec,
             action_spec=action_spec,
@@ -168,3 +169,11 @@ class MuzeroAlgorithm(OffPolicyAlgorithm):
     def after_update(self, root_inputs: Nest, info: MuzeroInfo) -> None:
         """See `MuzeroRepresentationImpl`."""
         self._learner.after_update(root_inputs, info)
+
+
+def _check_players(observation_spec: Nest, mcts: MCTSAlgorithm, name: str) -> None:
+    if mcts.rules.is_two_player_game and not (isinstance(observation_spec, dict) and "to_play" in observation_spec):
+        raise ValueError(
+            f"{name} searches for two players, but the observation does not say whose turn it is: set "
+            "is_two_player_game=False for one player, or let the environment give a dictionary with the field 'to_play'"
+        )

@@ -1,5 +1,6 @@
 """Where searches start: what an observation tells beside the latent, and what can be wrong with it."""
 
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -104,6 +105,11 @@ def halving(prior: Tensor, noise: Tensor, rules: SearchRules) -> tuple[Tensor, T
     legal = (prior > 0).sum(-1).clamp_max(rules.gumbel_actions)
     rank = score.sort(stable=True, dim=-1, descending=True).indices.argsort(-1)
     most = min(rules.gumbel_actions, prior.shape[-1])
-    table = [halving_visits(m, rules.num_simulations) for m in range(1, most + 1)]
-    considered = torch.tensor(table, device=prior.device)[legal - 1]
+    considered = _halving_table(most, rules.num_simulations).to(prior.device)[legal - 1]
     return noise.masked_fill(rank >= legal.unsqueeze(-1), -torch.inf), considered
+
+
+@functools.lru_cache(maxsize=16)
+def _halving_table(most: int, num_simulations: int) -> Tensor:
+    """`halving_visits` of 1 to `most` actions, [most, S]."""
+    return torch.tensor([halving_visits(m, num_simulations) for m in range(1, most + 1)])

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from rein.algorithms.search import MCTSModel, ModelOutput, ModelState, ModelTarget, SimpleMCTSModel, SimplePredictionNet
+from rein.algorithms.search.host_model import HostModelBuilder
 from rein.algorithms.search.planning import Planner, Root
 from rein.algorithms.search.representation_losses import AsymmetricSimSiamLoss, MeanSquaredLoss
 from rein.algorithms.search.rules import SearchRules
@@ -346,6 +347,54 @@ def test_searches_on_the_host_equal_those_with_torch(rewards):
     same = (trees[0].child_visits() == trees[1].child_visits()).all(1)
     assert same.float().mean() >= 0.9
     torch.testing.assert_close(trees[0].root_values()[same], trees[1].root_values()[same], atol=1e-5, rtol=1e-5)
+
+
+class HyperbolicModel:
+    """Layers of odd sizes with biases and tanh, wide and narrow, in torch and for the host."""
+
+    def __init__(self, latent=7, hidden=21, actions=3):
+        self.sizes = latent, hidden, actions
+        layers = {"d": (latent + actions, hidden), "s": (hidden, latent), "v": (latent, 1), "r": (hidden, 1)}
+        layers["p"] = (latent, actions)
+        self.layers = {name: nn.Linear(*size) for name, size in layers.items()}
+
+    def initial_predict(self, latent, reward=None):
+        layers = self.layers
+        return ModelOutput(
+            value=layers["v"](latent).squeeze(1),
+            reward=torch.zeros(len(latent)) if reward is None else reward,
+            action_probs=layers["p"](latent).softmax(1),
+            state=ModelState(state=latent),
+        )
+
+    def recurrent_inference(self, state, action):
+        chosen = nn.functional.one_hot(action, self.sizes[2]).float()
+        hidden = (4 * self.layers["d"](torch.cat([state.state, chosen], 1))).tanh()
+        return self.initial_predict(self.layers["s"](hidden).tanh(), self.layers["r"](hidden).squeeze(1))
+
+    def host_program(self, batch_size):
+        steps = HostModelBuilder(self.sizes[0], self.sizes[2])
+        add = lambda source, name, *how, by=1.0: steps.fully_connected(  # noqa: E731
+            source, by * self.layers[name].weight, by * self.layers[name].bias, *how
+        )
+        hidden = add(steps.latent_and_action, "d", "tanh", by=4.0)
+        latent = add(hidden, "s", "tanh")
+        return steps.finish(
+            next_latent=latent, value=add(latent, "v"), logits=add(latent, "p"), reward=add(hidden, "r")
+        )
+
+
+def test_one_simulation_on_the_host_equals_that_in_torch():
+    torch.manual_seed(0)
+    model = HyperbolicModel()
+    with torch.no_grad():
+        root = model.initial_predict(torch.randn(64, 7))
+        start = Root(root, root.action_probs.double(), torch.zeros(64, dtype=torch.int64))
+        trees = [Planner(SearchRules(1, 0.9), backend).search(model, start) for backend in ("host", "compiled")]
+    assert torch.equal(trees[0].child_visits(), trees[1].child_visits())
+    for read in ("root_values", "child_rewards"):
+        found, expected = (getattr(tree, read)() for tree in trees)
+        torch.testing.assert_close(found, expected, atol=3e-6, rtol=0)
 
 
 def test_a_host_program_follows_the_weights_and_is_for_small_plain_models():

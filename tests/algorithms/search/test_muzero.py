@@ -352,6 +352,19 @@ def test_each_step_is_stored_once_under_proximal_policy_optimization():
         assert parts[0]._impl.replay_buffer.current_pos.tolist() == [5 * iteration] * 2
 
 
+def test_a_search_for_two_is_refused_where_one_plays():
+    with pytest.raises(ValueError, match="set is_two_player_game=False for one player"):
+        MuzeroAlgorithm(
+            OBSERVATION,
+            ACTION,
+            discount=1.0,
+            representation_learner_ctor=partial(
+                MuzeroRepresentationImpl, model_ctor=MODEL, num_unroll_steps=2, td_steps=-1
+            ),
+            mcts_algorithm_ctor=partial(create_board_game_mcts, dirichlet_alpha=0.3, num_simulations=4),
+        )
+
+
 def test_infos_are_documented_tuples():
     assert MuzeroInfo._fields == ("action", "value", "target", "loss")
     assert MCTSInfo._fields == ("candidate_actions", "value", "candidate_action_policy")

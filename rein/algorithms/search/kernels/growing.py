@@ -5,11 +5,11 @@
 
 import numpy as np
 
-from rein.algorithms.search.kernels.jit import jit, part
+from rein.algorithms.search.kernels.jit import jit, part, written_in
 from rein.algorithms.search.kernels.scoring import choose
 
 
-@part
+@written_in
 def _choose_along_path(tree, rules, b, leaf, sim, scratch):
     n = leaf
     while True:
@@ -25,7 +25,7 @@ def _widen(bounds, q):
     bounds[1] = max(bounds[1], q)
 
 
-@part
+@written_in
 def _widen_along_path(tree, rules, b, leaf):
     visits, value_sum, reward, parent = tree.visits[b], tree.value_sum[b], tree.reward[b], tree.parent[b]
     bounds = tree.bounds[b]
@@ -37,7 +37,7 @@ def _widen_along_path(tree, rules, b, leaf):
         n = parent[n]
 
 
-@part
+@written_in
 def _back_up(tree, rules, b, leaf, value, weight):
     visits, value_sum, reward, parent = tree.visits[b], tree.value_sum[b], tree.reward[b], tree.parent[b]
     n = leaf
@@ -50,7 +50,7 @@ def _back_up(tree, rules, b, leaf, value, weight):
         n = parent[n]
 
 
-@part
+@written_in
 def _is_end(tree, rules, b, n):
     return tree.game_over[b, n] or tree.depth[b, n] >= rules.max_depth
 
@@ -110,7 +110,7 @@ def _claim(first, sim, paths, p):
     paths[0, p], paths[3, p] = first + sim * paths.shape[1] + p, 1
 
 
-@part
+@written_in
 def add_node(tree, b, n, source, slot, value, reward, game_over):
     """Writes a new node, without visits yet; its prior is the caller's."""
     tree.parent[b, n], tree.slot[b, n] = source, slot
@@ -145,7 +145,7 @@ def select(tree, rules, sim, paths, rows):
             rows[1, b * parallel + p] = paths[b, 2, p]
 
 
-@part
+@written_in
 def finish(tree, rules, b, sim, paths, scratch):
     """Backs up the values of the leaves of one tree, then widens its bounds, then makes the next choices."""
     for p in range(paths.shape[1]):

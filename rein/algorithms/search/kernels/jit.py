@@ -27,6 +27,19 @@ def part(function: Callable[..., Any]) -> Any:
     return _njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
+def written_in(function: Callable[..., Any]) -> Any:
+    """Like `part`, written into its callers: handing over all arrays of the trees would take longer than a short body."""
+    return _njit(nogil=True, error_model="numpy", inline="always")(function)
+
+
+def arithmetic(function: Callable[..., Any]) -> Any:
+    """Like `part`, for loops over numbers that may be summed in another order, and rounded once in place of twice."""
+    flags = {"contract", "reassoc", "nsz"}
+    return _njit(nogil=True, error_model="numpy", fastmath=flags, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
+        function
+    )
+
+
 @functools.cache
 def _stamp_of_sources() -> str:
     """What tells whether compiled loops on disk are current: numba looks at the file of a loop only, not at what it calls."""

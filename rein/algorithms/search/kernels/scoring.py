@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from rein.algorithms.search.kernels.jit import jit, part
+from rein.algorithms.search.kernels.jit import jit, part, written_in
 
 
 @part
@@ -22,7 +22,7 @@ def _hashed(state, coordinate):
     return _scramble((state + coordinate * 0x9E3779B9) & 0xFFFFFFFF)
 
 
-@part
+@written_in
 def _scale(bounds, rules):
     """What values are scaled by: (q - low) / width; 0 and 1 until two different values were seen."""
     if rules.has_bounds:
@@ -32,7 +32,7 @@ def _scale(bounds, rules):
     return 0.0, 1.0
 
 
-@part
+@written_in
 def _sign(to_play, rules):
     return -1.0 if rules.is_two_player and to_play == 1 else 1.0
 
@@ -226,7 +226,7 @@ def _best_inside_gumbel_tree(child, prior, visits, total, score, policy):
     return best
 
 
-@part
+@written_in
 def choose(tree, rules, b, n, sim, scratch):
     """Stores the next choices of a node, for the simulation `sim`; `scratch` is [3, K]."""
     child, prior, best = tree.child[b, n], tree.prior[b, n], tree.best[b, n]
