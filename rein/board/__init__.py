@@ -1,7 +1,7 @@
 """`rein board`: a local live page of runs.
 
 `server` answers requests, read-only and on the loopback interface only; `shelf` finds runs and keeps what was read of them;
-`curves`, `details`, `comparison` and `evidence` make the answers; `page/` is what the browser shows.
+`curves`, `details`, `settings` and `evidence` make the answers; `page/` is what the browser shows.
 """
 
 from rein.board.server import BoardServer

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rein.board.evidence import bars_of
-from rein.board.shelf import ShelvedRun
+from rein.board.shelf import ODD, ShelvedRun
 from rein.training.metric_titles import metric_title, metric_titles
 from rein.training.run_directory import RunDirectoryError
 from rein.training.statistics_of_runs import (
@@ -83,7 +83,10 @@ def draw(runs: Sequence[ShelvedRun], request: CurveRequest) -> dict[str, Any]:
     short = distinct_labels(list(groups)) if groups else {}
     bands = []
     for label, members in groups.items():
-        drawn = _group(tuple(members), request, tuple(run.stamp() for run in members))
+        try:
+            drawn = _group(tuple(members), request, tuple(run.stamp() for run in members))
+        except ODD:
+            continue
         if drawn is not None:
             bands.append({"label": short[label], "whole_label": label, **drawn})
     shown = {band["runs"][0] for band in bands}
@@ -98,12 +101,12 @@ def draw(runs: Sequence[ShelvedRun], request: CurveRequest) -> dict[str, Any]:
 def _label(run: ShelvedRun, is_grouped: bool) -> str | None:
     try:
         record = run.record()
-    except (RunDirectoryError, OSError):
+    except ODD:
         return None
     return label_from(record, run.directory.path) if is_grouped else run.place
 
 
-@lru_cache(maxsize=2_000)
+@lru_cache(maxsize=500)
 def _group(runs: tuple[ShelvedRun, ...], request: CurveRequest, stamps: Any) -> dict[str, Any] | None:
     """The band of some runs; `stamps` only tells when it must be made anew."""
     curves = {run.id: curve for run in runs if (curve := _curve(run, request)) is not None}

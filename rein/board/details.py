@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from rein.board.evidence import entry_of
 from rein.board.settings import read_settings, short_name
-from rein.board.shelf import ShelvedRun, is_inside
+from rein.board.shelf import ODD, ShelvedRun, is_inside
 from rein.training.report import again
-from rein.training.run_directory import RunDirectoryError
 from rein.training.statistics_of_runs import TRAINING_RETURN, label_from
 
 _ENV_STEPS = "Metrics/EnvironmentSteps"
@@ -32,11 +31,14 @@ class Media(NamedTuple):
 
 
 def summarize(run: ShelvedRun) -> dict[str, Any]:
-    """A row of the table of runs."""
+    """A row of the table of runs; one that cannot be read says so."""
     try:
-        record = run.record()
-    except (RunDirectoryError, OSError) as error:
+        return _summarize(run, run.record())
+    except ODD as error:
         return {"id": run.id, "place": run.place, "name": run.place, "status": "damaged", "error": str(error)}
+
+
+def _summarize(run: ShelvedRun, record: dict[str, Any]) -> dict[str, Any]:
     env_steps = record.get("env_steps")
     if env_steps is None or record.get("status") == "running":
         counted = run.series().get(_ENV_STEPS)

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rein.board.shelf import ShelvedRun
-from rein.training.run_directory import RunDirectoryError
+from rein.board.shelf import ODD, ShelvedRun
 from rein.training.statistics_of_runs import RETURNS
 from rein.training.svg_chart import short_number
 from rein.zoo import ZooEntry, task_entries
@@ -75,7 +74,7 @@ def entry_of(run: ShelvedRun) -> ZooEntry | None:
     """The entry of the zoo that a run trains, or None."""
     try:
         record = run.record()
-    except (RunDirectoryError, OSError):
+    except ODD:
         return None
     entry = task_entries().get(str(record.get("name")))
     return entry if entry is not None and record.get("env") in (None, entry.env) else None

@@ -22,8 +22,7 @@ from rein.board.curves import MOST_POINTS, CurveRequest, draw, list_metrics
 from rein.board.details import describe, find_media, summarize
 from rein.board.evidence import list_evidence, read_evidence
 from rein.board.settings import compare
-from rein.board.shelf import Shelf, ShelvedRun, UnknownRunError
-from rein.training.run_directory import RunDirectoryError
+from rein.board.shelf import ODD, Shelf, ShelvedRun, UnknownRunError
 from rein.training.statistics_of_runs import TRAINING_RETURN
 from rein.version import __version__
 
@@ -245,8 +244,10 @@ def _api(shelf: Shelf, parts: list[str], query: dict[str, list[str]]) -> Any:
     if len(parts) == 2 and parts[0] == "run":
         try:
             return describe(shelf.run(parts[1]))
-        except RunDirectoryError:
-            return summarize(shelf.run(parts[1]))
+        except UnknownRunError:
+            raise
+        except ODD as error:
+            return {**summarize(shelf.run(parts[1])), "error": str(error)}
     if len(parts) == 2 and parts[0] == "zoo":
         return read_evidence(parts[1])
     raise _NotFoundError("/".join(parts))

@@ -17,6 +17,10 @@ _MOST_RUNS = 5_000
 _SECONDS_BETWEEN_SCANS = 2.0
 
 
+ODD = (RunDirectoryError, OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+"""What files of a run can cause that are no files of a run, whatever they say."""
+
+
 class UnknownRunError(KeyError):
     """There is no run of that id on the shelf."""
 

@@ -3,6 +3,7 @@
 Needs a Chromium (Debian: apt-get install chromium); without one these tests are skipped.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,3 +141,15 @@ def test_a_phone_shows_all_of_it(board: BoardServer, browser: Browser, view: str
     shade = browser.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (sum(shade) > 380) == (scheme == "light")
     assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_run_of_odd_values_is_shown_as_far_as_possible(board: BoardServer, browser: Browser, tmp_path: Path) -> None:
+    odd = tmp_path / "runs" / "task-0"
+    for name in ("run.json", "agent.json", "timing.json", "evaluations.jsonl"):
+        known = json.loads((odd / name).read_text()) if (odd / name).exists() else {"root": 1, "optimizers": 1}
+        (odd / name).write_text(json.dumps({key: {"a": [1]} for key in [*known, "bars", "numbers", "error"]}) + "\n")
+    for tab in ("curves", "evaluations", "agent", "videos", "time", "faults", "settings"):
+        browser.open(f"{board.url}#/run/{run_id(board, 'task-0')}/{tab}")
+        browser.wait_for(f"document.querySelector('[aria-selected=true]')?.dataset.tab === '{tab}'")
+        browser.wait_for("document.querySelector('#panel').innerText.length > 0")
+        assert not browser.evaluate("document.querySelector('#live .bad')?.innerText")

@@ -4,6 +4,10 @@ import http.client
 import json
 import os
 import random
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -163,6 +167,24 @@ class TestAnswers:
         assert client.json(f"/api/run/{runs['task-1']['id']}")["agent"] is None
         assert client.json("/api/curves?metric=Metrics/AverageReturn")["bands"]
 
+    @pytest.mark.parametrize("value", [{"a": [1]}, [None], "text", -1, 1e999, True, None])
+    def test_values_of_other_types_do_not_hide_the_others(self, client: Client, tmp_path: Path, value: Any) -> None:
+        odd = tmp_path / "runs" / "task-0"
+        record = json.loads((odd / "run.json").read_text())
+        evaluation = json.loads((odd / "evaluations.jsonl").read_text())
+        (odd / "run.json").write_text(
+            json.dumps(dict.fromkeys([*record, "bars", "overrides", "parts", "num_env_steps"], value))
+        )
+        (odd / "evaluations.jsonl").write_text(json.dumps(dict.fromkeys(evaluation, value)) + "\n")
+        for name in ("agent.json", "timing.json"):
+            (odd / name).write_text(json.dumps(value))
+        runs = {run["place"]: run for run in client.json("/api/runs")["runs"]}
+        assert runs["task-1"]["score"] == 11.0
+        client.json(f"/api/run/{runs['task-0']['id']}")
+        for metric in ("Metrics/AverageReturn", "Evaluation/AverageReturn"):
+            bands = client.json(f"/api/curves?metric={metric}")["bands"]
+            assert metric.startswith("Evaluation") or any(runs["task-1"]["id"] in band["runs"] for band in bands)
+
     def test_what_has_not_changed_is_not_sent_again(self, client: Client) -> None:
         answer, _ = client.ask("/api/metrics")
         again, body = client.ask("/api/metrics", If_None_Match=answer.headers["ETag"])
@@ -292,6 +314,20 @@ class TestCommand:
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+    def test_it_prints_its_address_and_ends_with_an_interrupt(self, board: BoardServer, tmp_path: Path) -> None:
+        command = [sys.executable, "-m", "rein.cli", "board", str(tmp_path / "runs"), "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.match(r"http://127\.0\.0\.1:(\d+)/ shows 4 runs of ", line)
+            assert found is not None, line
+            connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+            connection.request("GET", "/")
+            assert connection.getresponse().status == 200
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
 
     def test_a_folder_without_runs_is_shown(self, tmp_path: Path) -> None:
         assert Shelf([tmp_path]).runs() == []

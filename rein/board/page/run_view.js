@@ -93,7 +93,11 @@ export class RunView {
     }
     if (this.tab === "settings" && this.panel.contains(document.activeElement)) return;
     const open = new Set([...this.panel.querySelectorAll("details[open]")].map((one) => one.dataset.path));
-    show(this.panel, PANELS[this.tab](run, this));
+    try {
+      show(this.panel, PANELS[this.tab](run, this));
+    } catch (error) {
+      show(this.panel, h("p", { class: "bad" }, `The files of this run are not as Rein writes them: ${error.message}`));
+    }
     for (const one of this.panel.querySelectorAll("details")) if (open.has(one.dataset.path)) one.open = true;
   }
 }
