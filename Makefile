@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all faults docs lint types architecture format clean
+.PHONY: demo test test-all faults verify-sample docs lint types architecture format clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,10 @@ faults: $(VENV)/.dev
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	$(BIN)/python -m tools.docs.links site
+
+# One seed of three records, chosen by the date, trained again; at most 15 minutes.
+verify-sample: $(VENV)/.dev
+	$(BIN)/rein verify --sample 3 --budget-minutes 15
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

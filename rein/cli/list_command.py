@@ -15,6 +15,10 @@ from rein.cli.command import Outcome, Session
 
 _KINDS = ("algorithms", "parts", "zoo", "envs")
 _FEW = 8
+_ZOO = ("name", "algorithm", "task", "score", "bar")
+_TASK = 2
+_WIDTH, _LEAST_TASK = 100, 12
+"""Columns of the whole list of the zoo, and the least that its tasks get of them."""
 
 Section = tuple[list[dict[str, Any]], str]
 
@@ -84,40 +88,49 @@ def _zoo(show_all: bool) -> Section:
     from rein.zoo.listing import find_records, list_zoo
 
     entries = list_zoo()
-    header = ("name", "algorithm", "task", "steps", "bar", "score", "seeds", "minutes", "date", "version", "")
-    text = _table(header, [_zoo_row(entry) for entry in entries])
+    rows = [_zoo_row(entry) for entry in entries]
+    if show_all:
+        more = ("steps", "seeds", "minutes", "date", "version")
+        text = _table((*_ZOO, *more), [(*row, *_zoo_more(entry)) for row, entry in zip(rows, entries, strict=True)])
+    else:
+        taken = sum(max(len(row[i]) for row in [_ZOO, *rows]) for i in range(len(_ZOO)) if i != _TASK)
+        room = max(_LEAST_TASK, _WIDTH - taken - 2 * len(_ZOO))
+        text = _table(_ZOO, [(*row[:_TASK], _cut(row[_TASK], room), *row[_TASK + 1 :]) for row in rows])
+        text += "\n  --all shows steps, seeds, minutes and dates; no score is not verified yet"
     if find_records() is None:
         text += "\n  This installation has no records, so nothing is known to be verified here."
     return entries, text
 
 
 def _zoo_row(entry: dict[str, Any]) -> tuple[str, ...]:
-    from rein.zoo.bars import bar_text
+    from rein.zoo.bars import short_bar_text
 
-    is_share = entry.get("measure") in ("success_rate", "share_of_bars", "test_acc")
-    bar = bar_text(entry, lambda value: _score(value, is_share))
-    name = str(entry["algorithm"]).removesuffix("Algorithm")
-    task, length = (
-        (entry["env"], f"{entry['env_steps']:,}") if "env" in entry else (entry["data"], f"{entry['epochs']} epochs")
-    )
-    first = (entry["name"], name, task, length, bar)
+    record = entry["record"]
+    bar = short_bar_text(entry) or "for comparison"
+    task = str(entry.get("env") or entry.get("data"))
+    if record is None:
+        return (entry["name"], entry["typed"], task, "", bar)
+    state = "" if bar == "for comparison" else " met" if record["met"] else " NOT met"
+    shown = _score(record["score"], entry)
+    return (entry["name"], entry["typed"], task, shown, bar + (", stale" if record["is_stale"] else state))
+
+
+def _zoo_more(entry: dict[str, Any]) -> tuple[str, ...]:
+    length = f"{entry['env_steps']:,}" if "env_steps" in entry else f"{entry['epochs']} epochs"
     record = entry["record"]
     if record is None:
-        return (*first, "", "", "", "", "", "unverified")
-    state = "verified" if record["met"] else "bar not met"
-    return (
-        *first,
-        _score(record["score"], is_share),
-        str(len(record["seeds"])),
-        f"{record['minutes']:.1f}",
-        record["date"] or "",
-        record["version"],
-        "stale: its settings have changed" if record["is_stale"] else state,
-    )
+        return (length, "", "", "", "")
+    return (length, str(len(record["seeds"])), f"{record['minutes']:.1f}", record["date"] or "", record["version"])
 
 
-def _score(value: float, is_share: bool) -> str:
-    return f"{value:.0%}" if is_share else f"{value:.4g}"
+def _score(value: float, entry: dict[str, Any]) -> str:
+    from rein.zoo.bars import score_writer
+
+    return score_writer(entry)(value)
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def _environments(show_all: bool) -> Section:

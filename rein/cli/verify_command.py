@@ -7,6 +7,7 @@ command goes on where it was.
 Example:
   rein verify ppo_cartpole --seeds 3
   rein verify --all --budget-minutes 120
+  rein verify --sample 3 --budget-minutes 15
   rein verify --page
 """
 
@@ -21,11 +22,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="entries of the zoo")
     parser.add_argument("--all", action="store_true", help="every entry without a current record")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="train one seed of N entries again, chosen by the date; no record is written",
+    )
+    parser.add_argument("--date", metavar="YYYY-MM-DD", help="choose the sample of another day (default: today)")
     parser.add_argument("--page", action="store_true", help="only make docs/results.md anew from the records")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default: %(default)s)")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="per seed (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs side by side (default: %(default)s)")
-    parser.add_argument("--budget-minutes", type=float, default=30.0, help="for each entry (default: %(default)s)")
+    parser.add_argument(
+        "--budget-minutes",
+        type=float,
+        default=30.0,
+        help="for each entry, or for the whole sample (default: %(default)s)",
+    )
     parser.add_argument("--work", default="runs/verify", metavar="DIR", help="where runs go (default: %(default)s)")
     parser.add_argument("--results", default="docs/results", metavar="DIR", help="records (default: %(default)s)")
 
@@ -34,11 +47,13 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Verifies."""
     if min(arguments.seeds, arguments.episodes, arguments.jobs) < 1:
         raise BadInputError("--seeds, --episodes and --jobs must be at least 1")
+    if arguments.sample is not None:
+        return _sample(arguments, session)
     if not (arguments.names or arguments.all or arguments.page):
         raise BadInputError("name an entry, or give --all; `rein list zoo` shows the entries")
 
     from rein.zoo import find_task, task_entries
-    from rein.zoo.records import is_stale, note_texts, read_record, results_page, write_record
+    from rein.zoo.records import is_stale, note_texts, read_record, write_page, write_record
     from rein.zoo.verification import BudgetExceededError, verify
 
     results = Path(arguments.results)
@@ -70,8 +85,45 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         print(lines[-1], file=session.stream, flush=True)
     if arguments.page:
         note_texts(results)
-        (results.parent / "results.md").write_text(results_page(results))
+        write_page(results)
     return Outcome({"records": done}, "", exit_code=0 if all(one["met"] for one in done) else 1)
+
+
+def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Trains a sample of the records again and says whether they hold."""
+    import time
+
+    from rein.zoo import find_task
+    from rein.zoo.listing import list_zoo
+    from rein.zoo.records import read_record
+    from rein.zoo.sample import choose_sample, still_holds
+    from rein.zoo.verification import verify
+
+    if arguments.sample < 1 or arguments.names or arguments.all:
+        raise BadInputError("--sample N chooses N entries by itself, at least 1: leave names and --all out")
+    date = arguments.date or time.strftime("%Y-%m-%d", time.gmtime())
+    names = choose_sample(list_zoo(), date, arguments.sample, arguments.budget_minutes)
+    deadline = time.monotonic() + 60 * arguments.budget_minutes
+    session.start_working()
+    print(f"sample of {date}: {', '.join(names) or 'no record fits into the time'}", file=session.stream, flush=True)
+    done = []
+    for name in names:
+        record = read_record(name, Path(arguments.results))
+        assert record is not None
+        work, left = Path(arguments.work) / f"sample-{date}", deadline - time.monotonic()
+        try:
+            again = verify(find_task(name), [0], work, arguments.episodes, 1, left, lambda text: None)
+        except (TimeoutError, RuntimeError) as error:
+            done.append({"name": name, "holds": False, "error": str(error)})
+            print(error, file=session.stream, flush=True)
+            continue
+        holds = still_holds(record, again["score"])
+        done.append({"name": name, "holds": holds, "score": again["score"], "recorded": record["score"]})
+        verdict = "holds" if holds else "DOES NOT HOLD"
+        text = f"{name}: {again['score']:.4g} on seed 0, recorded {record['score']:.4g} on average: {verdict}"
+        print(text, file=session.stream, flush=True)
+    is_good = bool(done) and all(one["holds"] for one in done)
+    return Outcome({"date": date, "sample": done}, "", exit_code=0 if is_good else 1)
 
 
 def _line(record: dict[str, Any]) -> str:

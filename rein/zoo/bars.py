@@ -23,6 +23,14 @@ def bar_text(facts: Mapping[str, Any], show: Callable[[float], str]) -> str:
     return " and ".join(parts) + (" in every seed" if parts and facts.get("in_every_seed") else "")
 
 
+def short_bar_text(facts: Mapping[str, Any]) -> str:
+    """The bar for a narrow column, such as "90 each seed" or "<= 15 %"; empty if there is none."""
+    show = score_writer(facts)
+    bar, at_most = facts.get("bar"), facts.get("at_most")
+    parts = ([] if bar is None else [show(bar)]) + ([] if at_most is None else [f"<= {show(at_most)}"])
+    return ", ".join(parts) + (" each seed" if parts and facts.get("in_every_seed") else "")
+
+
 def score_writer(facts: Mapping[str, Any]) -> Callable[[float], str]:
     """How scores of an entry or record are written: as percentages where they are shares, else as short numbers."""
     return _percent if facts.get("measure") in ("success_rate", "share_of_bars", "test_acc") else number_text

@@ -6,6 +6,7 @@ from typing import Any
 
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.conf_texts import text_hash
+from rein.zoo.families import algorithm_name, family_of
 
 _HERE = Path(__file__).parent
 _HOMES = (_HERE / "results", _HERE.parents[1] / "docs" / "results")
@@ -13,8 +14,14 @@ _HOMES = (_HERE / "results", _HERE.parents[1] / "docs" / "results")
 
 
 def list_zoo() -> list[dict[str, Any]]:
-    """Facts of each entry in plain values; `record` holds those of its verification, or None."""
-    return [{**entry.to_json(), "record": _record_facts(entry)} for entry in task_entries().values()]
+    """Facts of each entry in plain values.
+
+    `typed` is what `--algorithm` takes, `family` a key of `FAMILIES`, `record` the facts of the verification, or None.
+    """
+    return [
+        {**entry.to_json(), "typed": algorithm_name(entry), "family": family_of(entry), "record": _record_facts(entry)}
+        for entry in task_entries().values()
+    ]
 
 
 def find_records() -> Path | None:

@@ -18,6 +18,7 @@ from rein.training.svg_chart import Bar, bars_of, line_chart, short_number
 from rein.zoo import ZooEntry, task_entries
 from rein.zoo.bars import bar_text, number_text, score_writer
 from rein.zoo.conf_texts import text_hash
+from rein.zoo.families import FAMILIES, algorithm_name, family_of
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 Array = NDArray[np.float64]
@@ -26,13 +27,19 @@ _PAGE_HEAD = """# Results
 
 Made by `rein verify` from the records in `docs/results/`; not edited by hand. Each score is the mean return of the
 deterministic policy over {episodes} episodes on held-out seeds, or with a % sign the share of them that ended in success,
-averaged over seeds. A bar marked "at most" shows what fails without something. IQM is the interquartile mean of the returns
-of all episodes of all seeds with its 95 % bootstrap interval (stratified by seed). Wall time is per seed, {threads} torch
-thread each, two seeds side by side, and other work may have run on the machine.
+averaged over seeds. A bar marked "at most" shows what fails without something; an entry without a bar is for comparison. IQM
+is the interquartile mean of the returns of all episodes of all seeds with its 95 % bootstrap interval (stratified by seed).
+Wall time is per seed, {threads} torch thread each, two seeds side by side, and other work may have run on the machine.
+Curves show the training return against environment steps, or the loss on labelled data against passes, one line per seed;
+the dashed line is the bar, where it is about that return.
 
+{contents}
+"""
+_TABLE_HEAD = """
 | entry | algorithm | task | env steps | seeds | bar | score | per seed | IQM | met | minutes | reference | version |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 """
+_NO_BAR = "for comparison"
 
 
 def settings_facts(entry: ZooEntry, settings: TrainedSettings) -> dict[str, Any]:
@@ -81,18 +88,36 @@ def note_texts(directory: Path = RESULTS) -> None:
             write_atomically(path, _record_text({**record, "conf_text": text_hash(entry.path)}))
 
 
+def write_page(directory: Path = RESULTS) -> None:
+    """Draws the curves of all records and writes the page, `results.md` beside the directory."""
+    for path in sorted(directory.glob("*.json")):
+        write_atomically(path.with_suffix(".svg"), _curve(json.loads(path.read_text())))
+    write_atomically(directory.parent / "results.md", results_page(directory))
+
+
 def results_page(directory: Path = RESULTS) -> str:
     """The text of docs/results.md."""
     records = [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
     episodes = sorted({record["episodes"] for record in records}) or [100]
-    page = _PAGE_HEAD.format(episodes=", ".join(map(str, episodes)), threads=1)
-    page += "".join(_row(record) for record in records)
-    page += "\n## Curves\n\nTraining return against environment steps, or the loss on labelled data against passes, "
-    page += "one line per seed.\n\n"
-    page += "".join(f"![{record['name']}](results/{record['name']}.svg)\n" for record in records)
+    families = {family: [one for one in records if _family(one) == family] for family in FAMILIES}
+    families = {family: found for family, found in families.items() if found}
+    contents = "\n".join(f"- [{FAMILIES[family]}](#{_anchor(family)})" for family in families)
+    page = _PAGE_HEAD.format(episodes=", ".join(map(str, episodes)), threads=1, contents=contents)
+    for family, found in families.items():
+        page += f"\n## {FAMILIES[family]}\n{_TABLE_HEAD}" + "".join(map(_row, found)) + "\n"
+        page += "".join(f"![{record['name']}](results/{record['name']}.svg)\n" for record in found)
     page += "\n## Commands\n\n"
     page += "".join(f"- `rein verify {record['name']} --seeds {len(record['seeds'])}`\n" for record in records)
     return page
+
+
+def _family(record: dict[str, Any]) -> str:
+    entry = task_entries().get(record["name"])
+    return "other" if entry is None else family_of(entry)
+
+
+def _anchor(family: str) -> str:
+    return FAMILIES[family].lower().replace(" ", "-")
 
 
 def _record_text(record: dict[str, Any]) -> str:
@@ -107,15 +132,15 @@ def _row(record: dict[str, Any]) -> str:
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
     cells = [
         record["name"] + stale,
-        record["algorithm"],
+        record["algorithm"] if entry is None else algorithm_name(entry),
         record["env"],
         f"{record['epochs']} epochs" if "epochs" in record else short_number(record["env_steps"]),
         ", ".join(str(seed["seed"]) for seed in record["seeds"]),
-        bar_text(record, show),
+        bar_text(record, show) or _NO_BAR,
         f"**{show(record['score'])}**",
         ", ".join(map(show, scores)),
         f"{number_text(record['iqm'])} [{number_text(record['iqm_interval'][0])}, {number_text(record['iqm_interval'][1])}]",
-        "yes" if record["met"] else "**no**",
+        "" if not bar_text(record, show) else "yes" if record["met"] else "**no**",
         f"{np.mean([seed['seconds'] for seed in record['seeds']]) / 60:.1f}",
         record.get("reference") or "",
         record["version"],
@@ -138,7 +163,10 @@ def _curve(record: dict[str, Any]) -> str:
         what, x_label = "loss", "passes"
     elif not record["env_steps"]:
         what, x_label = "evaluation return", "iterations"
-    return line_chart(bands, f"{record['name']}: {what}", x_label, "", bars=bars)
+    text = bar_text(record, score_writer(record))
+    # A bar on another scale than the curve, of success rates for instance, is only named.
+    named = "" if bars else f", bar {text}" if text else f", {_NO_BAR}"
+    return line_chart(bands, f"{record['name']}: {what}{named}", x_label, "", bars=bars)
 
 
 def _bars(record: dict[str, Any]) -> list[Bar]:

@@ -142,8 +142,12 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "zoo"]) == 0
     text = capsys.readouterr().out
     (line,) = (line for line in text.splitlines() if line.split()[0] == "ppo_cartpole")
-    assert "CartPole-v1" in line
-    assert "100,000" in line
+    assert line.split() == ["ppo_cartpole", "ppo", "CartPole-v1", "500.0", "490.0", "met"]
+    assert max(map(len, text.splitlines())) <= 100
+    (line,) = (line for line in text.splitlines() if line.split()[0] == "ppo_mountaincar")
+    assert line.endswith("for comparison")
+    assert main(["list", "zoo", "--all"]) == 0
+    assert "100,000" in capsys.readouterr().out
 
 
 def test_list_parts_with_their_parameters(capsys: pytest.CaptureFixture[str]) -> None:

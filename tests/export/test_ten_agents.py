@@ -34,6 +34,7 @@ AGENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", AGENTS)
 def test_an_export_acts_like_the_agent(kind: str, tmp_path: Path) -> None:
     asked = dict(AGENTS[kind])

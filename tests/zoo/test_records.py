@@ -90,7 +90,8 @@ def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
     results = tmp_path / "results"
     write_record(make_record(), results)
     page = (tmp_path / "results.md").read_text()
-    assert "| ppo_cartpole | PPOAlgorithm | CartPole-v1 | 100k |" in page
+    assert "## On-policy\n" in page
+    assert "| ppo_cartpole | ppo | CartPole-v1 | 100k |" in page
     assert "stale" not in page
     assert (results / "ppo_cartpole.svg").read_text().startswith("<svg")
     record = read_record("ppo_cartpole", results)
@@ -108,6 +109,25 @@ def test_success_rates_are_shown_as_percentages_with_upper_bars(tmp_path: Path) 
     record = make_record(measure="success_rate", bar=None, at_most=0.15, score=0.02, seeds=[seed])
     write_record(record, tmp_path / "results")
     assert "| 0 | at most 15 % | **2 %** | 2 % |" in results_page(tmp_path / "results")
+
+
+def test_curves_show_the_bar(tmp_path: Path) -> None:
+    write_record(make_record(), tmp_path)
+    drawn = (tmp_path / "ppo_cartpole.svg").read_text()
+    assert drawn.count("stroke-dasharray") == 1
+    assert "490" in drawn
+    write_record(make_record(bar=None), tmp_path)
+    assert "stroke-dasharray" not in (tmp_path / "ppo_cartpole.svg").read_text()
+    assert ", for comparison" in (tmp_path / "ppo_cartpole.svg").read_text()
+    assert "| for comparison |" in results_page(tmp_path)
+    # The bar is about the share of successes, the curve about returns.
+    write_record(
+        make_record(measure="success_rate", bar=0.95, seeds=[{**make_record()["seeds"][0], "success_rate": 1.0}]),
+        tmp_path,
+    )
+    drawn = (tmp_path / "ppo_cartpole.svg").read_text()
+    assert "stroke-dasharray" not in drawn
+    assert "bar 95 %" in drawn
 
 
 def test_a_bar_for_every_seed_says_so(tmp_path: Path) -> None:
