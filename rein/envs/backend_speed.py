@@ -24,7 +24,7 @@ class BackendSpeed(NamedTuple):
 
 
 def measure_backends(source: Any, batch_size: int = 8, env_kwargs: dict[str, Any] | None = None) -> list[BackendSpeed]:
-    """Steps a batch on each backend that takes it, for a quarter of a second each.
+    """Steps a batch on each backend that takes it, for a quarter of a second each; a world that fails has no speed.
 
     Args:
         source: an id, or a class or function that makes a world.
@@ -33,15 +33,20 @@ def measure_backends(source: Any, batch_size: int = 8, env_kwargs: dict[str, Any
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(cores, batch_size)
-    tried = [("vector", 1), ("sync", 1), ("thread", workers)]
+    tried = [("sync", 1), ("thread", workers)]
+    if isinstance(source, str):
+        tried.append(("vector", 1))
     if _can_be_sent(source):
         tried.append(("process", workers))
     found = []
     for backend, count in tried:
         try:
-            with create_environment(
-                source, batch_size, backend, seed=0, env_kwargs=env_kwargs, num_workers=count if count > 1 else None
-            ) as env:
+            settings: dict[str, Any] = {
+                "env_kwargs": env_kwargs,
+                "num_workers": count if count > 1 else None,
+                "strict": True,
+            }
+            with create_environment(source, batch_size, backend, seed=0, **settings) as env:
                 found.append(BackendSpeed(backend, count, batch_size / seconds_per_step(env)))
         except Exception as error:  # what a world cannot do; the check has said what is wrong with it
             logging.getLogger("rein.envs").debug("%s cannot be measured: %r", backend, error)
@@ -57,13 +62,11 @@ def backend_advice(speeds: list[BackendSpeed], batch_size: int = 8) -> str:
     """
     rates = {one.backend: one for one in speeds}
     best = max(speeds, key=lambda one: one.steps_per_second)
-    if "vector" in rates and best.backend == "vector":
+    if best.backend == "vector":
         return "take backend='vector', a batch of its own; more threads or processes gain nothing"
-    plain = rates["sync"].steps_per_second
+    plain = (rates.get("sync") or best).steps_per_second
     if best.steps_per_second < _WORTHWHILE * plain:
-        return (
-            "take backend='sync': neither processes nor threads are faster, and num_parallel_environments costs little"
-        )
+        return "take backend='sync': neither processes nor threads are faster"
     gain = f"{best.steps_per_second / plain:.1f} times as fast as in this process"
     guard = ", in a script guarded by if __name__ == '__main__'" if best.backend == "process" else ""
     return f"take backend='{best.backend}', num_workers={best.workers} for {batch_size} worlds, {gain}{guard}"

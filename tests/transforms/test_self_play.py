@@ -5,8 +5,11 @@ import torch
 
 import rein
 from rein.envs import create_environment
+from rein.ops import trajectory_discounted_return
 from rein.specs import TensorSpec
 from rein.transforms import SelfPlayTransformer
+
+_FIELDS = ("reward", "discount", "step_type")
 
 
 def played(moves):
@@ -61,3 +64,10 @@ def test_ppo_learns_tic_tac_toe_from_itself():
                 observation, reward, is_over, _, _ = env.step(int(agent.predict(observation)))
             lost += reward < 0
     assert lost <= 10
+
+
+def test_a_win_is_good_for_the_winner_and_bad_for_the_other_at_each_move():
+    steps = played([0, 3, 1, 4, 2])
+    reward, discount, step_type = (torch.cat([getattr(one, name) for one in steps])[:, None] for name in _FIELDS)
+    returns = trajectory_discounted_return(reward, torch.zeros_like(reward), step_type, 0.5 * discount)
+    assert returns[:5, 0].tolist() == [1 / 16, -1 / 8, 1 / 4, -1 / 2, 1.0]
