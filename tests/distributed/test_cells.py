@@ -119,16 +119,16 @@ def test_a_terminated_run_saves_and_leaves_no_process(tmp_path: Path, backend: s
     folder = tmp_path / "run"
     words = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--collectors", "2", "--backend", backend]
     command = [sys.executable, "-m", "rein.cli", *words, "--dir", str(folder), "--threads", "1"]
-    run = subprocess.Popen([*command, "TrainerConfig.num_env_steps=100000000"], stdout=subprocess.DEVNULL)
+    run = subprocess.Popen(
+        [*command, "TrainerConfig.num_env_steps=100000000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
-        deadline = time.monotonic() + 120
-        while len(children_of(run.pid)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.5)
-        time.sleep(5)
+        assert run.stdout is not None
+        assert any("steps/s" in line for line in run.stdout)
         workers = children_of(run.pid)
         assert workers
         run.send_signal(signal.SIGTERM)
-        run.wait(120)
+        run.communicate(timeout=120)
     finally:
         run.kill()
     deadline = time.monotonic() + 20
