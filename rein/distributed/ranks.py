@@ -158,12 +158,22 @@ class Ranks:
             try:
                 return self._train_iter()
             except (WorkerGoneError, RuntimeError) as error:
-                dead = [one.process.exitcode for one in self._workers if not one.process.is_alive()]
-                if not (dead or isinstance(error, WorkerGoneError)) or self.restarts >= self._scheme.max_restarts:
+                self._raise_what_a_rank_raised()
+                is_gone = isinstance(error, WorkerGoneError) or "timed out" in str(error).lower()
+                is_gone = is_gone or any(not one.process.is_alive() for one in self._workers)
+                if not is_gone or self.restarts >= self._scheme.max_restarts:
                     raise
                 self.restarts += 1
                 logger.warning("a rank has died (%s): all are started anew", str(error).splitlines()[0])
                 self.close()
+
+    def _raise_what_a_rank_raised(self) -> None:
+        """Others only see that it does not take part any more."""
+        assert self._backend is not None
+        for worker in self._workers:
+            with contextlib.suppress(WorkerGoneError):
+                if self._backend.wait([worker], 0.0):
+                    self._backend.answer(worker)
 
     def _train_iter(self) -> int:
         if self._backend is None:

@@ -40,28 +40,8 @@ from rein.specs import TensorSpec
 
 logger = logging.getLogger(__name__)
 
-NO_ADDONS: list[Any] = []
-"""The documented default of `policy_loss_addons`; never written to."""
-
 _LEARNER_STATE = "learner."
 """In front of what travels with the weights but does not belong to the actor."""
-
-
-class LearnerFactory:
-    """Makes a learner where it is needed; can be sent to another process."""
-
-    def __init__(self, kind: type["Learner"], settings: Mapping[str, Any]) -> None:
-        """Builds nothing.
-
-        Args:
-            kind: of the learner.
-            settings: arguments of its constructor.
-        """
-        self.kind, self.settings = kind, dict(settings)
-
-    def __call__(self, device: torch.device | str, actor: Any, envs: Any) -> "Learner":
-        """A learner of `actor`."""
-        return self.kind(device, envs, actor, **self.settings)
 
 
 class Learner:
@@ -428,30 +408,7 @@ class Learner:
         self.iter = state["iter"]
 
 
-_SHARED = (
-    "gamma",
-    "polyak",
-    "num_updates",
-    "update_every",
-    "test_every",
-    "max_grad_norm",
-    "start_steps",
-    "mini_batch_size",
-    "num_test_episodes",
-    "target_update_interval",
-    "policy_loss_addons",
-)
 _RATES = {"lr": "", "lr_q": "q_grads", "lr_pi": "pi_grads", "lr_alpha": "alpha_grads"}
-
-
-def factory(kind: type[Learner], settings: Mapping[str, Any]) -> tuple[Callable[..., Any], str]:
-    """What `create_factory` returns, from its `locals()`."""
-    return LearnerFactory(kind, {name: value for name, value in settings.items() if name != "cls"}), kind.__name__
-
-
-def shared(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a constructor's `locals()` that all learners have."""
-    return {name: settings[name] for name in _SHARED}
 
 
 def _pair(now: Tensor, following: Tensor) -> Tensor:

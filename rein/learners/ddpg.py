@@ -14,7 +14,8 @@ from torch import Tensor
 
 from rein.algorithms.off_policy.ddpg import DdpgAlgorithm
 from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
-from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.base import Learner
+from rein.learners.factories import NO_ADDONS, factory, shared
 
 
 class DDPG(Learner):

@@ -14,8 +14,9 @@ from torch import Tensor
 from rein.algorithms.off_policy.dqn import DqnAlgorithm
 from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.distributions import Categorical
-from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.base import Learner
 from rein.learners.batches import read_rows
+from rein.learners.factories import NO_ADDONS, factory, shared
 
 _LEAST_EPSILON = 0.05
 

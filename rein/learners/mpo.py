@@ -17,7 +17,8 @@ from torch import Tensor
 from rein.algorithms.off_policy.mpo import MpoAlgorithm, MpoInfo
 from rein.data_structures import StepType
 from rein.learners.actor_networks import is_discrete
-from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.base import Learner
+from rein.learners.factories import NO_ADDONS, factory, shared
 from rein.networks import Network
 
 

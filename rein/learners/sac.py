@@ -22,7 +22,8 @@ from torch.nn import Parameter
 from rein.algorithms.off_policy.sac import SacAlgorithm
 from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.learners.actor_networks import is_discrete
-from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.base import Learner
+from rein.learners.factories import NO_ADDONS, factory, shared
 
 
 class SAC(Learner):

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
 from rein.algorithms.off_policy.td3 import Td3Algorithm
-from rein.learners.base import NO_ADDONS, Learner, factory, shared
+from rein.learners.base import Learner
+from rein.learners.factories import NO_ADDONS, factory, shared
 
 
 class TD3(Learner):

@@ -41,7 +41,9 @@ class GradientMean:
             torch.zeros_like(parameter) if value is None else value.detach()
             for value, parameter in zip(values, parameters, strict=True)
         ]
-        known = torch.tensor([0.0 if value is None else 1.0 for value in values])
+        if not parts:
+            return []
+        known = torch.tensor([0.0 if value is None else 1.0 for value in values], device=parts[0].device)
         flat = torch.cat([*(part.reshape(-1).to(torch.float32) for part in parts), known])
         work = self._group.allreduce([flat])
         work.wait()
