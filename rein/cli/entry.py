@@ -51,6 +51,7 @@ COMMANDS = {
 _MODULE = re.compile(r"(?:--\w+=)?[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 """`module:Name`, by which a world or a callback of the user is found."""
 
+_MOST_NOTES = 2
 _EXPECTED = (ValueError, TypeError, ImportError, OSError)
 
 _HELP = """usage: rein COMMAND ...
@@ -145,6 +146,8 @@ def _report_error(error: Exception, session: Session, debug: bool) -> int:
         traceback.print_exc()
     is_bad_input = isinstance(error, _EXPECTED) and not session.is_working
     message = " ".join(str(error).split()) or type(error).__name__
+    notes = [" ".join(note.split()) for note in getattr(error, "__notes__", ())]
+    message += f" ({'; '.join(notes[:_MOST_NOTES])})" if notes else ""
     if not isinstance(error, _EXPECTED):
         message = f"{type(error).__name__}: {message}"
     hint = "" if debug or is_bad_input else " (--debug shows where)"

@@ -1,6 +1,7 @@
 """Conf files: plain Python that calls `config` and its companions."""
 
 import difflib
+import linecache
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from rein.config.api import pre_config, validate_pre_configs
 from rein.config.configs import ACTIVE, Configs
-from rein.config.errors import ConfFileError, ConfigError, caller_place
+from rein.config.errors import ConfFileError, ConfigError, Place, caller_place
 from rein.config.names import CONF_MODULES
 from rein.config.overrides import parse_override, parse_overrides
 from rein.config.settings import ConfFile
@@ -123,11 +124,21 @@ def _run(configs: Configs, path: str) -> ModuleType:
         else:
             sys.modules[module.__name__] = replaced
         if not isinstance(error, ConfigError):
-            error.add_note(f"while running the conf {path}")
+            error.add_note(_where(error, path))
         raise
     finally:
         configs.loading.pop()
     return module
+
+
+def _where(error: BaseException, path: str) -> str:
+    """The line of a conf that led to an error, with its text."""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"at {Place(path, line)}: {linecache.getline(path, line).strip()}"
 
 
 def _compile(path: str) -> tuple[str, CodeType]:

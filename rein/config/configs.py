@@ -23,6 +23,7 @@ from rein.config.settings import ConfFile, Plan, PreSetting, Setting, Use, copy_
 
 _LOG = logging.getLogger(__name__)
 _MAX_PLANS = 4096
+_MOST_EXPLAINED, _LONGEST_EXPLAINED = 4, 60
 
 
 class Configs:
@@ -112,6 +113,22 @@ class Configs:
         plans[(configurable, num_args, *keywords)] = plan
         return plan
 
+    def explain(self, error: Exception, configurable: Configurable, keywords: Mapping[str, Any]) -> None:
+        """Notes on an error of a call which settings the call was made with, and where they were given.
+
+        Only the innermost call that was given settings is noted: the error is most likely about one of them.
+        """
+        if isinstance(error, ConfigError) or hasattr(error, "__rein_explained__"):
+            return
+        given = {name: self.settings.get(configurable.full_name(name)) for name in keywords}
+        settings = {name: one for name, one in given.items() if one is not None and one.value is keywords[name]}
+        outside = {name: one for name, one in settings.items() if one.outside}
+        if settings:
+            error.__rein_explained__ = True  # type: ignore[attr-defined]
+            shown = list((outside or settings).items())[:_MOST_EXPLAINED]
+            texts = [f"{name}={_short(one.value)} ({one.place})" for name, one in shown]
+            error.add_note(f"in {configurable.path[-1]} with {', '.join(texts)}")
+
     def locate(self, name: str) -> tuple[Configurable, str]:
         """The configurable and the parameter that `name` means."""
         plain = name.removeprefix("_CONFIG.").removeprefix("_USER.")
@@ -179,6 +196,8 @@ class Configs:
         for pre in self.pre_settings:
             if pre.name in (name, f"_USER.{name}", full_name) or ALIASES.get(pre.name) == name:
                 self._bind(pre, full_name)
+        if full_name in self.settings:
+            _check_kind(name, self.settings[full_name], default)
         return copy_containers(self._effective(self.user, name))
 
     def bind_pre_settings(self) -> None:
@@ -372,3 +391,17 @@ def _located(place: Place) -> Iterator[None]:
         yield
     except ConfigError as error:
         raise type(error)(f"{place}: {error}") from None
+
+
+def _check_kind(name: str, setting: Setting, default: Any) -> None:
+    """Raises `ConfigError` if a value is a text or a number where the conf has a number or a list."""
+    value, is_number = setting.value, isinstance(default, int | float) and not isinstance(default, bool)
+    if is_number and isinstance(value, str | bytes):
+        raise ConfigError(f"{setting.place}: {name} is {value!r}: give a number, such as {default!r}")
+    if isinstance(default, tuple | list) and not isinstance(value, tuple | list | None):
+        raise ConfigError(f"{setting.place}: {name} is {value!r}: give several, such as {tuple(default)!r}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_EXPLAINED else f"{text[:_LONGEST_EXPLAINED]}..."

@@ -123,7 +123,11 @@ def _wrap(function: Callable[..., Any], entry: Configurable) -> Callable[..., An
             plan = configs.plan(entry, len(args), tuple(kwargs))
         if plan.adds:
             plan.add_to(kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            configs.explain(error, entry, kwargs)
+            raise
 
     wrapper.__configurable__ = entry  # type: ignore[attr-defined]
     return wrapper

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_
-from rein.runtime.schedules import Scheduler, as_scheduler
+from rein.runtime.schedules import Changing, Scheduler, as_scheduler, is_number
 
-LearningRate = float | Scheduler
+LearningRate = Changing
 _FUSED_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu"})
 _OWN_FIELDS = (
     "name",
@@ -61,13 +61,13 @@ class BoundLater(Optimizer):
         self.clip_by_global_norm = clip_by_global_norm
         self.clip_by_value = clip_by_value
         self.grad_norm: Tensor | None = None
-        self._lr = lr
+        self._lr = lr = lr if is_number(lr) else as_scheduler(lr)
         self._schedules: list[Scheduler | None] = []
         self._settings = settings
         self._chosen_kernel = {"fused": fused, "foreach": foreach}
-        initial = 0.0 if isinstance(lr, Scheduler) else as_scheduler(lr)()
-        if initial < 0.0:
-            raise ValueError(f"{type(self).__name__}: lr is {initial}: a learning rate must not be negative")
+        initial = float(lr) if is_number(lr) else 0.0
+        for value in [initial, *(value for _, value in getattr(lr, "schedule", ()))]:
+            self._check_rate(value)
         # torch refuses an empty list of parameters but not an empty group, which is then taken out again.
         super().__init__([{"params": []}], lr=initial, **settings)  # type: ignore[call-arg]
         self.param_groups.clear()
@@ -124,13 +124,18 @@ class BoundLater(Optimizer):
                 be a number or a `Scheduler` as well.
         """
         lr = param_group.get("lr", self._lr)
-        schedule = lr if isinstance(lr, Scheduler) else None
+        schedule = None if is_number(lr) else as_scheduler(lr)
         if schedule is not None:
             # Schedules need a run, which there may not be yet; `step` asks them.
             param_group = {**param_group, "lr": 0.0}
         super().add_param_group(param_group)
         self._schedules.append(schedule)
         self._choose_kernel(self.param_groups[-1])
+
+    def _check_rate(self, lr: float) -> float:
+        if not lr >= 0.0:
+            raise ValueError(f"{type(self).__name__}: lr is {lr}: a learning rate must not be negative")
+        return lr
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """Updates the parameters once: schedules, then clipping, then the step of torch.
@@ -178,7 +183,7 @@ class BoundLater(Optimizer):
     def _apply_schedules(self) -> None:
         for group, schedule in zip(self.param_groups, self._schedules, strict=True):
             if schedule is not None:
-                group["lr"] = schedule()
+                group["lr"] = self._check_rate(schedule())
 
     def _lay_out_gradients(self) -> None:
         """Gives gradients the strides of their parameters, which fused kernels take for granted.

@@ -12,7 +12,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeGuard
 
 from rein.config import configurable
 from rein.runtime.run import PROGRESS_TYPES, ProgressType, current_run
@@ -33,17 +33,44 @@ class Scheduler:
 Schedule = tuple[tuple[float, float], ...]
 
 
-def as_scheduler(value: float | Scheduler) -> Scheduler:
-    """Returns a scheduler for whatever a `float | Scheduler` parameter was given.
+Changing = Any
+"""What a number that may change is given as: a number, a `Scheduler`, points of a line, or a function of progress."""
+
+
+def as_scheduler(value: Changing) -> Scheduler:
+    """Returns a scheduler for whatever a parameter that may change was given.
 
     Args:
-        value: a number, which becomes constant, or a scheduler, which is returned as it is.
+        value: a number, which becomes constant; a scheduler, which is returned as it is; pairs (progress in [0, 1], value),
+            between which the value follows straight lines; or a function of the progress in [0, 1].
     """
     if isinstance(value, Scheduler):
         return value
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"expected a number or a Scheduler, got {value!r} of type {type(value).__name__}")
-    return ConstantScheduler(float(value))
+    if is_number(value):
+        return ConstantScheduler(float(value))
+    if isinstance(value, list | tuple):
+        return LinearScheduler("percent", tuple(value))
+    if callable(value) and not isinstance(value, type):
+        return FunctionScheduler(value)
+    raise TypeError(
+        f"expected a number, a Scheduler, pairs (progress, value) or a function of progress, got {value!r} of type "
+        f"{type(value).__name__}"
+    )
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value that may change never does, because it is a number."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def scheduled(value: Changing, of_a_number: Callable[[float], Scheduler]) -> Scheduler:
+    """A schedule that is given, as it is; of a number, the schedule that is usual for it.
+
+    Args:
+        value: what a parameter that may change was given.
+        of_a_number: makes the usual one, such as a line that falls from the number to zero.
+    """
+    return of_a_number(float(value)) if is_number(value) else as_scheduler(value)
 
 
 @configurable
@@ -129,6 +156,43 @@ class LinearScheduler(Scheduler):
 
     def final_value(self) -> float:  # noqa: D102
         return self.schedule[-1][1]
+
+
+@configurable
+@dataclass(frozen=True)
+class FunctionScheduler(Scheduler):
+    """A function of progress.
+
+    Attributes:
+        function: called with the progress, returns the value.
+        progress_type: how progress is measured: "percent" (in [0, 1]), "iterations", "env_steps" or "global_counter".
+    """
+
+    function: Callable[[float], float]
+    progress_type: ProgressType = "percent"
+
+    def __post_init__(self) -> None:
+        _check_progress_type(self.progress_type)
+        if not callable(self.function):
+            raise TypeError(f"function must be callable, got {self.function!r}")
+
+    def __call__(self) -> float:  # noqa: D102
+        return self._at(current_run().get_progress(self.progress_type))
+
+    def final_value(self) -> float:  # noqa: D102
+        if self.progress_type != "percent":
+            raise ValueError(
+                f"a function of {self.progress_type} has no final value: it is not known how far that goes"
+            )
+        return self._at(1.0)
+
+    def _at(self, progress: float) -> float:
+        value = self.function(progress)
+        if not is_number(value):
+            raise TypeError(
+                f"the schedule {self.function!r} has given {value!r} at progress {progress:.4g}: give a number"
+            )
+        return float(value)
 
 
 @configurable

@@ -15,6 +15,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from rein.runtime import Scheduler, as_scheduler
+from rein.runtime.schedules import is_number
 from rein.statistics.host_scalar import HostScalar
 
 _WIDE = torch.float64
@@ -138,7 +139,7 @@ class EMMoments(DecayingMoments):
         """
         super().__init__(shapes, track_variance)
         self._update_rate = as_scheduler(update_rate)
-        if not isinstance(update_rate, Scheduler):
+        if is_number(update_rate):
             self.rate()
 
     def rate(self) -> float:  # noqa: D102

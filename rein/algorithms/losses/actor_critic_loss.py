@@ -19,6 +19,7 @@ from rein.distributions import compute_log_probability, entropy_with_fallback
 from rein.framework.algorithm import Loss
 from rein.nest import Nest
 from rein.ops import element_wise_squared_loss, standardize, trajectory_advantage, trajectory_discounted_return
+from rein.runtime.schedules import ConstantScheduler, Scheduler, as_scheduler
 
 
 class ActorCriticLossInfo(NamedTuple):
@@ -44,7 +45,7 @@ class ActorCriticLoss(Loss):
         use_td_lambda_return: bool = True,
         normalize_advantages: bool = False,
         advantage_clip: float | None = None,
-        entropy_regularization: float | None = None,
+        entropy_regularization: float | Scheduler | None = None,
         td_loss_weight: float = 1.0,
         debug_summaries: bool = False,
         name: str = "ActorCriticLoss",
@@ -59,7 +60,7 @@ class ActorCriticLoss(Loss):
             use_td_lambda_return: with `use_gae`, learn values from advantage plus value instead of returns.
             normalize_advantages: give advantages zero mean and unit variance within the batch.
             advantage_clip: clip advantages to [-x, x].
-            entropy_regularization: weight of the entropy.
+            entropy_regularization: weight of the entropy; may change with progress.
             td_loss_weight: weight of the value loss.
             debug_summaries: write advantages, values and returns.
             name: name in summaries.
@@ -72,9 +73,16 @@ class ActorCriticLoss(Loss):
         self._use_td_lambda_return = use_td_lambda_return
         self._normalize_advantages = normalize_advantages
         self._advantage_clip = advantage_clip
-        self._entropy_regularization = entropy_regularization
+        self._entropy_regularization: Scheduler | None = (
+            None if entropy_regularization is None else as_scheduler(entropy_regularization)
+        )
         self._td_loss_weight = td_loss_weight
         self._debug_summaries = debug_summaries
+
+    @property
+    def changes_with_progress(self) -> bool:
+        """Whether a number of the loss changes while training goes on."""
+        return not isinstance(self._entropy_regularization, ConstantScheduler | None)
 
     @property
     def gamma(self) -> Tensor:
@@ -112,7 +120,7 @@ class ActorCriticLoss(Loss):
         neg_entropy: Nest = ()
         if self._entropy_regularization is not None:
             entropy, entropy_for_gradient = entropy_with_fallback(info.action_distribution)
-            loss = loss - self._entropy_regularization * entropy_for_gradient
+            loss = loss - self._entropy_regularization() * entropy_for_gradient
             neg_entropy = -entropy
         return LossInfo(loss=loss, extra=ActorCriticLossInfo(td_loss, pg_loss, neg_entropy))
 

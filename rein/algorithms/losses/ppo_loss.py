@@ -18,6 +18,7 @@ from rein.config import configurable
 from rein.distributions import compute_log_probability
 from rein.ops import approximate_kl, clipped_surrogate, element_wise_squared_loss, importance_ratio
 from rein.runtime import summary
+from rein.runtime.schedules import ConstantScheduler, Scheduler, as_scheduler
 
 
 @configurable
@@ -34,9 +35,9 @@ class PPOLoss(ActorCriticLoss):
         normalize_advantages: bool = True,
         compute_advantages_internally: bool = False,
         advantage_clip: float | None = None,
-        entropy_regularization: float | None = None,
+        entropy_regularization: float | Scheduler | None = None,
         td_loss_weight: float = 1.0,
-        importance_ratio_clipping: float = 0.2,
+        importance_ratio_clipping: float | Scheduler = 0.2,
         log_prob_clipping: float = 0.0,
         check_numerics: bool = False,
         debug_summaries: bool = False,
@@ -51,9 +52,9 @@ class PPOLoss(ActorCriticLoss):
             normalize_advantages: give advantages zero mean and unit variance within each minibatch.
             compute_advantages_internally: compute advantages here, from the minibatch, instead of beforehand.
             advantage_clip: clip advantages to [-x, x].
-            entropy_regularization: weight of the entropy.
+            entropy_regularization: weight of the entropy; may change with progress.
             td_loss_weight: weight of the value loss.
-            importance_ratio_clipping: e above.
+            importance_ratio_clipping: e above; may change with progress.
             log_prob_clipping: if positive, clip log-probabilities to [-x, x].
             check_numerics: raise if the policy loss is not finite.
             debug_summaries: write importance ratios, clipping and divergence.
@@ -73,9 +74,14 @@ class PPOLoss(ActorCriticLoss):
             name=name,
         )
         self._compute_advantages_internally = compute_advantages_internally
-        self._importance_ratio_clipping = importance_ratio_clipping
+        self._importance_ratio_clipping = as_scheduler(importance_ratio_clipping)
         self._log_prob_clipping = log_prob_clipping
         self._check_numerics = check_numerics
+
+    @property
+    def changes_with_progress(self) -> bool:
+        """Whether a number of the loss changes while training goes on."""
+        return super().changes_with_progress or not isinstance(self._importance_ratio_clipping, ConstantScheduler)
 
     @property
     def compute_advantages_internally(self) -> bool:
@@ -94,11 +100,11 @@ class PPOLoss(ActorCriticLoss):
         if not isinstance(rollout_log_prob, Tensor):
             rollout_log_prob = compute_log_probability(info.rollout_action_distribution, info.action).detach()
         ratio = importance_ratio(log_prob, rollout_log_prob, self._log_prob_clipping)
-        loss = -clipped_surrogate(ratio, advantages, self._importance_ratio_clipping)
+        loss = -clipped_surrogate(ratio, advantages, self._importance_ratio_clipping())
         if self._check_numerics and not bool(torch.isfinite(loss).all()):
             raise FloatingPointError(f"{self._name}: the policy loss is not finite; ratios reach {ratio.max().item()}")
         if self._debug_summaries and summary.should_record_summaries():
-            clipped = (ratio.detach() - 1).abs() > self._importance_ratio_clipping
+            clipped = (ratio.detach() - 1).abs() > self._importance_ratio_clipping()
             with summary.scope(self._name):
                 summary.scalar("clip_fraction", clipped.float().mean())
                 summary.scalar("approximate_kl", approximate_kl((log_prob - rollout_log_prob).detach()).mean())

@@ -18,6 +18,7 @@ from rein.config import configurable
 from rein.data_structures import StepType
 from rein.distributions import compute_log_probability
 from rein.ops import element_wise_squared_loss, vtrace
+from rein.runtime.schedules import Scheduler
 
 
 @configurable
@@ -34,7 +35,7 @@ class VTraceLoss(ActorCriticLoss):
         correct: bool = True,
         normalize_advantages: bool = False,
         advantage_clip: float | None = None,
-        entropy_regularization: float | None = None,
+        entropy_regularization: float | Scheduler | None = None,
         td_loss_weight: float = 1.0,
         debug_summaries: bool = False,
         name: str = "VTraceLoss",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.nest import Nest
-from rein.runtime.schedules import Scheduler, as_scheduler
+from rein.runtime.schedules import Scheduler, as_scheduler, is_number
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 
@@ -111,7 +111,7 @@ class OrnsteinUhlenbeckNoise:
         """
         self._stddev, self._damping = as_scheduler(stddev), as_scheduler(damping)
         for name, value in (("ou_stddev", stddev), ("ou_damping", damping)):
-            if not isinstance(value, Scheduler) and not value >= 0.0:
+            if is_number(value) and not value >= 0.0:
                 raise ValueError(f"{name} is {value}: it must not be negative")
 
     def step(self, noise: Nest, action: Nest) -> Nest:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import nn
 
 import rein.optimizers
 from rein import nest
@@ -120,26 +120,6 @@ def _continuous_space(model: "BaseAlgorithm") -> spaces.Box:
 # On-policy.
 
 
-class ScheduledPPOLoss(PPOLoss):
-    """PPO's loss with a limit of the ratio that changes with the progress of training."""
-
-    is_compilable = False
-
-    def __init__(self, clip_range: OfProgress, **arguments: Any) -> None:
-        """Makes the loss.
-
-        Args:
-            clip_range: the limit.
-            **arguments: of `PPOLoss`.
-        """
-        super().__init__(**arguments)
-        self._clip_range = clip_range
-
-    def _pg_loss(self, info: Any, advantages: Tensor) -> Tensor:
-        self._importance_ratio_clipping = self._clip_range()
-        return super()._pg_loss(info, advantages)
-
-
 def _actor_critic(model: Any, options: PolicyOptions) -> Settings:
     """Networks of PPO and A2C, with their initial weights."""
     initial: dict[str, Any] = {}
@@ -170,15 +150,10 @@ def ppo_settings(model: Any) -> Settings:
     require_default("PPO", vars(model), {"clip_range_vf": None, "target_kl": None})
     options = PolicyOptions("PPO", model.policy_name, model.policy_kwargs, (64, 64), "Tanh", "vf")
     networks = _actor_critic(model, options)
-    clip_range = number("PPO", "clip_range", model.clip_range, model.clock)
-    loss: Any = PPOLoss
-    if isinstance(clip_range, OfProgress):
-        loss = partial(ScheduledPPOLoss, clip_range)
-    else:
-        networks["PPOLoss.importance_ratio_clipping"] = clip_range
+    networks["PPOLoss.importance_ratio_clipping"] = number("PPO", "clip_range", model.clip_range, model.clock)
     optimizer = _optimizer(model, options, model.max_grad_norm, eps=1e-5)
     return {
-        **_algorithm("PPOAlgorithm", PPOAlgorithm, networks, optimizer, loss),
+        **_algorithm("PPOAlgorithm", PPOAlgorithm, networks, optimizer, PPOLoss),
         "PPOLoss.gamma": model.gamma,
         "PPOLoss.td_lambda": model.gae_lambda,
         "PPOLoss.normalize_advantages": model.normalize_advantage,

@@ -227,6 +227,8 @@ def _refusal(algorithm: "Algorithm", settings: UpdateSettings) -> str | None:
     for module in algorithm.modules():
         if isinstance(module, Algorithm) and not vars(type(module)).get("is_compilable", False):
             return f"{type(module).__name__} does not say that its update may be compiled (is_compilable)"
+        if getattr(module, "changes_with_progress", False):
+            return f"{type(module).__name__} has a number that changes with progress, which a compiled update would fix"
         if getattr(module, "needs_update_infos", False):
             return (
                 f"{type(module).__name__} keeps statistics of what an update computes, which compiled ones do not tell"

@@ -7,7 +7,7 @@ from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.config import config, define_config, import_config
 from rein.envs.create import is_atari_chosen
 from rein.optimizers import RMSprop
-from rein.runtime import LinearScheduler
+from rein.runtime import LinearScheduler, scheduled
 
 ENTRY = {
     "algorithm": "ActorCriticAlgorithm",
@@ -28,7 +28,7 @@ config(
     "ActorCriticAlgorithm",
     loss_class=ActorCriticLoss,
     optimizer=RMSprop(
-        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
+        lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (1.0, final_learning_rate)))),
         alpha=0.99,
         eps=1e-5,
         gradient_clipping=max_gradient_norm,

@@ -9,7 +9,7 @@ from rein.envs.create import is_atari_chosen
 from rein.networks import QNetwork
 from rein.ops import element_wise_huber_loss
 from rein.optimizers import Adam
-from rein.runtime import LinearScheduler
+from rein.runtime import LinearScheduler, scheduled
 
 ENTRY = {
     "algorithm": "DqnAlgorithm",
@@ -30,7 +30,7 @@ config(
     "DqnAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=hidden_layers),
     q_optimizer=Adam(
-        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
+        lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (1.0, final_learning_rate)))),
         gradient_clipping=10.0,
         clip_by_global_norm=True,
     ),

@@ -3,7 +3,7 @@
 from rein.algorithms.particle_vi import HyperNetwork
 from rein.config import config, define_config
 from rein.optimizers import Adam
-from rein.runtime import LinearScheduler
+from rein.runtime import LinearScheduler, scheduled
 
 ENTRY = {
     "algorithm": "HyperNetwork",
@@ -24,7 +24,7 @@ config(
     entropy_regularization=None,
     par_vi="gfsf",
     optimizer=Adam(
-        lr=LinearScheduler("percent", ((0.0, learning_rate), (0.5, learning_rate), (1.0, 0.02 * learning_rate))),
+        lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (0.5, lr), (1.0, 0.02 * lr)))),
         weight_decay=weight_decay,
     ),
 )

@@ -18,7 +18,7 @@ learning_rate = define_config("learning_rate", 1e-3)
 hidden_size = define_config("hidden_size", 256)
 num_bins = define_config("num_bins", 11)
 
-layers = (hidden_size,)
+layers = tuple(define_config("hidden_layers", (hidden_size,)))
 
 config("ActionQuantizer", action_bins=num_bins)
 config(

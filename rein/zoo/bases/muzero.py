@@ -17,7 +17,7 @@ from rein.algorithms.search.simple_networks import (
 )
 from rein.config import config, define_config, import_config
 from rein.optimizers import Adam
-from rein.runtime import LinearScheduler
+from rein.runtime import LinearScheduler, scheduled
 
 ENTRY = {
     "algorithm": "MuzeroAlgorithm",
@@ -31,6 +31,7 @@ learning_rate = define_config("learning_rate", 1e-3)
 final_learning_rate = define_config("final_learning_rate", learning_rate)
 latent_size = define_config("latent_size", 64)
 hidden_size = define_config("hidden_size", 64)
+hidden_layers = tuple(define_config("hidden_layers", (hidden_size,)))
 discount = define_config("discount", 0.99)
 simulations = define_config("simulations", 25)
 unroll_steps = define_config("unroll_steps", 5)
@@ -47,9 +48,9 @@ dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
 model = partial(
     SimpleMCTSModel,
     num_sampled_actions=sampled_actions,
-    encoding_net_ctor=partial(create_simple_encoding_net, fc_layer_params=(hidden_size, latent_size)),
-    dynamics_net_ctor=partial(create_simple_dynamics_net, fc_layer_params=(hidden_size,)),
-    prediction_net_ctor=partial(create_simple_prediction_net, fc_layer_params=(hidden_size,)),
+    encoding_net_ctor=partial(create_simple_encoding_net, fc_layer_params=(*hidden_layers, latent_size)),
+    dynamics_net_ctor=partial(create_simple_dynamics_net, fc_layer_params=hidden_layers),
+    prediction_net_ctor=partial(create_simple_prediction_net, fc_layer_params=hidden_layers),
 )
 mcts = partial(
     partial(create_board_game_mcts, dirichlet_alpha=dirichlet_alpha) if two_players else create_control_mcts,
@@ -72,7 +73,7 @@ config(
         reanalyze_algorithm_ctor=partial(mcts, num_simulations=reanalyze_simulations),
     ),
     optimizer=Adam(
-        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
+        lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (1.0, final_learning_rate)))),
         gradient_clipping=10.0,
         clip_by_global_norm=True,
     ),

@@ -7,7 +7,7 @@ from rein.algorithms.on_policy import PPOAlgorithm
 from rein.config import config, define_config, import_config
 from rein.envs.create import is_atari_chosen
 from rein.optimizers import Adam
-from rein.runtime import LinearScheduler
+from rein.runtime import LinearScheduler, scheduled
 
 ENTRY = {
     "algorithm": "PPOAlgorithm",
@@ -29,7 +29,7 @@ config(
     "PPOAlgorithm",
     loss_class=PPOLoss,
     optimizer=Adam(
-        lr=LinearScheduler("percent", ((0.0, learning_rate), (1.0, final_learning_rate))),
+        lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (1.0, final_learning_rate)))),
         gradient_clipping=max_gradient_norm,
         clip_by_global_norm=True,
     ),
