@@ -172,7 +172,7 @@ def test_other_errors_of_a_conf_pass_through_with_a_note(write_conf):
     path = write_conf("main.py", "1 / 0\n")
     with pytest.raises(ZeroDivisionError) as error:
         load_config(path)
-    assert error.value.__notes__ == [f"while running the conf {path}"]
+    assert error.value.__notes__ == [f"at {path}:1: 1 / 0"]
 
 
 def test_loading_twice_or_inside_a_conf_is_explained(write_conf):

@@ -82,7 +82,7 @@ def test_as_scheduler_takes_numbers_and_schedulers():
     assert as_scheduler(3)() == 3.0
     assert as_scheduler(np.float32(0.5))() == 0.5
     for bad in ("0.1", True, None):
-        with pytest.raises(TypeError, match="number or a Scheduler"):
+        with pytest.raises(TypeError, match="a number, a Scheduler, pairs"):
             as_scheduler(bad)
 
 
