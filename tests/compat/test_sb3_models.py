@@ -197,3 +197,24 @@ def test_a_world_by_id_need_not_take_a_render_mode() -> None:
         assert PPO("MlpPolicy", "CompatPlain-v0", **SMALL).learn(16).num_timesteps == 16
     finally:
         del gym.registry["CompatPlain-v0"]
+
+
+def test_keywords_reach_the_algorithm() -> None:
+    chosen = {"gamma": 0.5, "vf_coef": 0.7, "gae_lambda": 0.6, "ent_coef": 0.02}
+    for clip_range in (0.3, lambda left: 0.3 * left):
+        loss: Any = PPO("MlpPolicy", "CartPole-v1", clip_range=clip_range, **chosen).algorithm._loss
+        assert (loss.gamma.item(), loss._td_loss_weight, loss.td_lambda, loss._entropy_regularization) == (
+            pytest.approx(0.5),
+            0.7,
+            0.6,
+            0.02,
+        )
+    sac: Any = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [17]}, tau=0.03, ent_coef=0.2).algorithm
+    assert (17, 3) in [tuple(one.shape) for one in sac.parameters()]
+    assert sac._log_alpha.item() == pytest.approx(np.log(0.2))
+    # One temperature fewer to tune, and entropy in the units of the torque, [-2, 2].
+    assert len(sac.optimizers()) == 2
+    assert sac._target_entropy.item() == pytest.approx(-1.0 + np.log(2.0))
+    dqn = DQN("MlpPolicy", "CartPole-v1", train_freq=4, gradient_steps=2, target_update_interval=100, buffer_size=500)
+    assert dqn.algorithm.require_config().num_updates_per_train_iter == 2  # type: ignore[operator]
+    assert dqn.algorithm._target_updater._period == 50  # type: ignore[union-attr]
