@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {"n_steps": 16, "batch_size": 8, "n_epochs": 1, "policy_
         (PPO, {"use_sde": True}, "PPO: use_sde=True"),
         (PPO, {"target_kl": 0.1}, "PPO: target_kl=0.1"),
         (PPO, {"clip_range_vf": 0.2}, "PPO: clip_range_vf=0.2"),
-        (PPO, {"policy_kwargs": {"features_extractor_class": int}}, "features_extractor_class"),
+        (SAC, {"policy_kwargs": {"features_extractor_class": int}}, "features_extractor_class='int'"),
         (PPO, {"policy_kwargs": {"net_arch": [64, {"pi": [64]}]}}, "net_arch"),
         (PPO, {"policy_kwargs": {"activation_fn": torch.nn.PReLU}}, "activation_fn"),
         (PPO, {"learning_rate": "lin_3e-4"}, "learning_rate='lin_3e-4'"),

@@ -126,7 +126,7 @@ class PolicyOptions:
 
     _KNOWN = (
         "net_arch", "activation_fn", "ortho_init", "log_std_init", "optimizer_class", "optimizer_kwargs", "n_critics",
-        "normalize_images", "share_features_extractor",
+        "normalize_images", "share_features_extractor", "features_extractor_class", "features_extractor_kwargs",
     )  # fmt: skip
 
     def __init__(
@@ -163,9 +163,18 @@ class PolicyOptions:
                 True,
                 "actor and critic have encoders of their own",
             )
+        self.extractor = given.get("features_extractor_class")
+        self.extractor_kwargs = dict(given.get("features_extractor_kwargs") or {})
+        if isinstance(self.extractor, str):
+            raise NotSavedError(
+                f"features_extractor_class was {self.extractor} when the model was saved, and classes are not saved: load "
+                'with custom_objects={"policy_kwargs": ...}'
+            )
+        if self.extractor is not None and critic == "qf" and owner != "DQN":
+            refuse(f"{owner}, policy_kwargs", "features_extractor_class", self.extractor.__name__)
         sizes = given.get("net_arch")
         if sizes is None:
-            sizes = [] if self.kind == "CnnPolicy" else layers
+            sizes = [] if self.kind == "CnnPolicy" and self.extractor is None else layers
         if isinstance(sizes, Mapping):
             unknown = sorted(set(sizes) - {"pi", critic})
             if unknown:

@@ -14,6 +14,7 @@ from rein import nest
 from rein.algorithms.losses import ActorCriticLoss, OneStepTDLoss, PPOLoss
 from rein.algorithms.off_policy import DdpgAlgorithm, DqnAlgorithm, SacAlgorithm, Td3Algorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
+from rein.compat.sb3.extractors import extractor_inputs
 from rein.compat.sb3.keywords import Clock, OfProgress, PolicyOptions, number, refuse, require_default
 from rein.compat.sb3.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from rein.data_structures import AlgStep, TimeStep
@@ -55,8 +56,10 @@ def run_settings(model: "BaseAlgorithm") -> Settings:
 # Networks.
 
 
-def _inputs(options: PolicyOptions) -> dict[str, Any]:
+def _inputs(model: "BaseAlgorithm", options: PolicyOptions) -> dict[str, Any]:
     """Arguments of networks that say what they do with images; other inputs get an encoder that fits them."""
+    if options.extractor is not None:
+        return extractor_inputs(model.observation_space, options.extractor, options.extractor_kwargs)
     if options.kind != "CnnPolicy":
         return {}
     scaled = SpecEncoder([Cast(), Scale(1 / 255)], "image")
@@ -64,7 +67,7 @@ def _inputs(options: PolicyOptions) -> dict[str, Any]:
 
 
 def _layers(options: PolicyOptions, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return (_IMAGE_FEATURES, *sizes) if options.kind == "CnnPolicy" else sizes
+    return (_IMAGE_FEATURES, *sizes) if options.kind == "CnnPolicy" and options.extractor is None else sizes
 
 
 def _activation(options: PolicyOptions) -> Any:
@@ -72,18 +75,18 @@ def _activation(options: PolicyOptions) -> Any:
     return torch.relu if options.kind == "CnnPolicy" and not options.actor else options.activation
 
 
-def _actor(options: PolicyOptions, network: Any, **more: Any) -> Any:
+def _actor(model: "BaseAlgorithm", options: PolicyOptions, network: Any, **more: Any) -> Any:
     layers = _layers(options, options.actor)
-    return partial(network, fc_layer_params=layers, activation=_activation(options), **_inputs(options), **more)
+    return partial(network, fc_layer_params=layers, activation=_activation(options), **_inputs(model, options), **more)
 
 
-def _critic(options: PolicyOptions) -> Any:
+def _critic(model: "BaseAlgorithm", options: PolicyOptions) -> Any:
     layers = _layers(options, options.critic)
     if options.kind != "CnnPolicy":
         return partial(CriticNetwork, joint_fc_layer_params=layers, activation=_activation(options))
     return partial(
         CriticNetwork,
-        observation_input_processors=_inputs(options)["input_preprocessors"],
+        observation_input_processors=_inputs(model, options)["input_preprocessors"],
         observation_conv_layer_params=NATURE_LAYERS,
         observation_fc_layer_params=layers[:1],
         joint_fc_layer_params=layers[1:],
@@ -134,12 +137,12 @@ def _actor_critic(model: Any, options: PolicyOptions) -> Settings:
         "NormalProjectionNetwork.state_dependent_std": False,
         "NormalProjectionNetwork.std_transform": torch.exp,
         "NormalProjectionNetwork.std_bias_initializer_value": options.log_std_init,
-        "actor": _actor(options, ActorDistributionNetwork, **initial),
+        "actor": _actor(model, options, ActorDistributionNetwork, **initial),
         "value": partial(
             ValueNetwork,
             fc_layer_params=_layers(options, options.critic),
             activation=_activation(options),
-            **_inputs(options),
+            **_inputs(model, options),
             **initial,
         ),
     }
@@ -273,7 +276,7 @@ def dqn_settings(model: Any) -> Settings:
     epsilon = OfProgress(model.exploration_schedule, model.clock)
     return {
         **_replay(model),
-        "DqnAlgorithm.q_network_cls": _actor(options, QNetwork),
+        "DqnAlgorithm.q_network_cls": _actor(model, options, QNetwork),
         "DqnAlgorithm.q_optimizer": _optimizer(model, options, model.max_grad_norm),
         "DqnAlgorithm.rollout_epsilon_greedy": BeforeStart(model.clock, model.learning_starts, 1.0, epsilon),
         "DqnAlgorithm.num_critic_replicas": 1,
@@ -295,7 +298,7 @@ def sac_settings(model: Any) -> Settings:
     target = -float(np.prod(space.shape)) if model.target_entropy == "auto" else float(model.target_entropy)
     # There entropy is that of actions in [-1, 1], here of actions in their own units.
     target += float(np.log((space.high - space.low) / 2).sum())
-    actor = _actor(options, ActorDistributionNetwork, continuous_projection_net_ctor=NormalProjectionNetwork)
+    actor = _actor(model, options, ActorDistributionNetwork, continuous_projection_net_ctor=NormalProjectionNetwork)
     random_action = BeforeStart(model.clock, model.learning_starts, 1.0, 0.0)
     optimizers = [_optimizer(model, options, None) for _ in range(3)]
     return {
@@ -305,7 +308,7 @@ def sac_settings(model: Any) -> Settings:
         "NormalProjectionNetwork.scale_distribution": True,
         "NormalProjectionNetwork.std_transform": clipped_exp,
         "SacAlgorithm.actor_network_cls": actor,
-        "SacAlgorithm.critic_network_cls": _critic(options),
+        "SacAlgorithm.critic_network_cls": _critic(model, options),
         "SacAlgorithm.num_critic_replicas": options.num_critics,
         "SacAlgorithm.critic_loss_ctor": OneStepTDLoss,
         "SacAlgorithm.initial_log_alpha": math.log(temperature),
@@ -343,8 +346,8 @@ def _deterministic(model: Any, name: str, algorithm: Any, delay: int, num_critic
     options = PolicyOptions(owner, model.policy_name, model.policy_kwargs, (400, 300), "ReLU", "qf")
     return {
         **_replay(model),
-        f"{name}.actor_network_ctor": _actor(options, ActorNetwork),
-        f"{name}.critic_network_ctor": _critic(options),
+        f"{name}.actor_network_ctor": _actor(model, options, ActorNetwork),
+        f"{name}.critic_network_ctor": _critic(model, options),
         f"{name}.num_critic_replicas": options.num_critics if num_critics is None else num_critics,
         f"{name}.critic_loss_ctor": OneStepTDLoss,
         f"{name}.target_update_tau": model.tau,

@@ -24,6 +24,7 @@ alf.config(
     root_exploration_fraction=0.25,
     pb_c_base=19652,
     pb_c_init=1.25,
+    visit_softmax_temperature_fn=VisitSoftmaxTemperatureByProgress([(0.5, 1.0), (1.0, 0.25)]),
 )
 alf.config(
     "MuzeroAlgorithm",

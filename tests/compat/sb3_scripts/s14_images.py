@@ -1,9 +1,11 @@
-"""Images with the channels last, a CNN, and stacked frames."""
+"""Images with the channels last, a CNN, stacked frames, and an encoder of one's own."""
 
 import gymnasium as gym
 import numpy as np
+import torch as th
 from gymnasium import spaces
 from stable_baselines3 import PPO
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 
 
@@ -29,3 +31,23 @@ model.learn(64)
 obs = vec_env.reset()
 action, _ = model.predict(obs, deterministic=True)
 assert action.shape == (2,)
+
+
+class CustomCNN(BaseFeaturesExtractor):
+    def __init__(self, observation_space: spaces.Box, features_dim: int = 256):
+        super().__init__(observation_space, features_dim)
+        self.cnn = th.nn.Sequential(
+            th.nn.Conv2d(observation_space.shape[0], 4, kernel_size=8, stride=4), th.nn.ReLU(), th.nn.Flatten()
+        )
+        with th.no_grad():
+            n_flatten = self.cnn(th.as_tensor(observation_space.sample()[None]).float()).shape[1]
+        self.linear = th.nn.Sequential(th.nn.Linear(n_flatten, features_dim), th.nn.ReLU())
+
+    def forward(self, observations: th.Tensor) -> th.Tensor:
+        return self.linear(self.cnn(observations))
+
+
+policy_kwargs = dict(features_extractor_class=CustomCNN, features_extractor_kwargs=dict(features_dim=8))
+model = PPO("CnnPolicy", Blink(), policy_kwargs=policy_kwargs, n_steps=16, batch_size=16, n_epochs=1)
+model.learn(32)
+assert model.predict(np.zeros((36, 36, 1), np.uint8))[0] in (0, 1)
