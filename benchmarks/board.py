@@ -3,8 +3,8 @@
     python benchmarks/board.py --runs 50 --points 10000
 
 Writes runs into a temporary folder, serves them, opens the page in a headless Chromium and waits until every chart that is in
-sight is drawn. Reports wall time from the request of the page to the last chart, twice: with a server that has read nothing
-yet, and as usual, where reading begins with the server; processor time of the server; memory of the page's JavaScript; and
+sight is drawn. Reports wall time from the request of the page to the last chart, twice: with a server that has just begun to
+read ("cold"), and with one that has read all ("warm"); processor time of the server; memory of the page's JavaScript; and
 what the page adds to the memory of the browser's processes over an empty page.
 """
 
@@ -58,8 +58,9 @@ def measure(folder: Path, warm: bool) -> dict[str, Any]:
     try:
         with Browser() as browser:
             reading = time.process_time()
+            reader = server.warm_up()
             if warm:
-                server._read_all()
+                reader.join()
             answering = time.process_time()
             browser.open("about:blank")
             empty = memory(browser)

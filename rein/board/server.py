@@ -4,6 +4,7 @@ A page of another origin could reach a server on the loopback interface by givin
 therefore requests that do not name the loopback interface as their host are refused.
 """
 
+import gc
 import hashlib
 import json
 import logging
@@ -80,9 +81,13 @@ class BoardServer(ThreadingHTTPServer):
             set(_HOSTS) if self.server_port == 80 else set()
         )
 
-    def warm_up(self) -> None:
-        """Reads all runs in the background, so that they are there when the page asks for them."""
-        threading.Thread(target=self._read_all, daemon=True).start()
+    def warm_up(self) -> threading.Thread:
+        """Reads all runs in the background, so that they are there when the page asks for them; returns who does it."""
+        # Parsing makes many short-lived objects; without this the collector looks through all of torch for each few of them.
+        gc.freeze()
+        thread = threading.Thread(target=self._read_all, daemon=True)
+        thread.start()
+        return thread
 
     def _read_all(self) -> None:
         for run in self.shelf.runs():

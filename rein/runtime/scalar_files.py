@@ -98,14 +98,14 @@ class ScalarFile:
     def _add(self, chunk: bytes, pieces: dict[str, list[ScalarSeries]]) -> None:
         found = _USUAL_LINE.findall(chunk)
         if len(found) == chunk.count(b"\n"):
+            step, raw_names, value, when = zip(*found, strict=True)
             try:
-                names = {raw: raw.decode() for raw in {raw for _, raw, _, _ in found}}
+                names = {raw: raw.decode() for raw in set(raw_names)}
             except UnicodeDecodeError:
                 pass
             else:
-                step, raw_names, value, when = zip(*found, strict=True)
                 values = [float(text.strip(b'"')) for text in value]
-                rows = ([int(text) for text in step], values, [float(text) for text in when])
+                rows = (list(map(int, step)), values, list(map(float, when)))
                 self._store([names[raw] for raw in raw_names], rows, pieces)
                 return
         self._add_line_by_line(chunk, pieces)
