@@ -231,13 +231,20 @@ class AgentHandle:
         """
         return record_video(self._policy, Path(path), num_episodes, seed).path
 
-    def export(self, path: str | os.PathLike[str], format: str | None = None, check_steps: int = 1000) -> "Export":
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        check_steps: int = 1000,
+        deterministic: bool = True,
+    ) -> "Export":
         """Writes the complete policy into one file that needs no Rein, and compares the file with `predict`.
 
         Args:
             path: the file, ending in .onnx or .pt2 unless the format is given.
             format: "onnx" or "torch".
             check_steps: how long to compare, in steps of each of two worlds; 0 does not.
+            deterministic: as in `predict`; the random numbers of an action that is drawn are inputs of the file.
 
         Returns:
             The path, what goes in and comes out, and `parity`, whose `holds` says whether both do the same.
@@ -245,7 +252,8 @@ class AgentHandle:
         from rein.export import export_policy
 
         with self._random_numbers:
-            return export_policy(self._policy, path, format, check_steps, {"run": self._directory.record().get("name")})
+            facts = {"run": self._directory.record().get("name")}
+            return export_policy(self._policy, path, format, check_steps, deterministic, facts)
 
     def report(self) -> Path:
         """Writes the report of training so far, one HTML file, and returns its path."""

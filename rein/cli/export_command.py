@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, default=1000, help="compare for so many steps (default: %(default)s; 0: not)"
     )
+    parser.add_argument(
+        "--stochastic",
+        action="store_true",
+        help="actions drawn as in training, from noise that is an input of the file",
+    )
     parser.add_argument("--env", metavar="ID", help="environment to compare in, for a run that was trained without one")
     add_trust_argument(parser)
 
@@ -48,7 +53,9 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
     require_format(chosen)
     supply = {} if arguments.env is None else {"create_environment.env_name": arguments.env}
     policy = load_policy(directory, arguments.checkpoint, supply)
-    export = export_policy(policy, output, chosen, arguments.steps, facts={"run": record.get("name")})
+    export = export_policy(
+        policy, output, chosen, arguments.steps, not arguments.stochastic, facts={"run": record.get("name")}
+    )
     session.start_working()
     lines = [f"{output}: {output.stat().st_size / 1024:.0f} KiB"]
     lines += [f"  in   {port.describe()}" for port in export.signature.inputs]

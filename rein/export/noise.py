@@ -40,7 +40,7 @@ class NoiseFrom(TorchFunctionMode):
         if kind is None or self._given is None:
             result = func(*args, **(kwargs or {}))
         else:
-            result = self._given[len(self.draws)]
+            result = self._given[len(self.draws)].clone()
         if kind is not None:
-            self.draws.append((kind, result))
+            self.draws.append((kind, result.clone()))  # The caller may go on to compute in place.
         return result

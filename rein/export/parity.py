@@ -14,6 +14,7 @@ from rein.config import use_configs
 from rein.envs.action_forms import action_form
 from rein.export.exported import ExportedPolicy
 from rein.export.noise import NoiseFrom
+from rein.framework.acting.actor import Purpose
 from rein.nest import Nest
 from rein.runtime import get_rng_state, set_rng_state
 from rein.runtime.run import Run
@@ -51,24 +52,26 @@ class Parity(NamedTuple):
         return f"largest difference {self.largest_difference:.2g} over {self.steps} steps{choices}"
 
 
-def compare(policy: Policy, exported: ExportedPolicy, num_steps: int) -> Parity:
+def compare(policy: Policy, exported: ExportedPolicy, num_steps: int, purpose: Purpose = "predict") -> Parity:
     """Lets both act on what the original sees in its environment, or on random observations if it has none.
 
     Args:
         policy: the original, which chooses the way.
         exported: its export.
         num_steps: of each of two worlds.
+        purpose: what the export was traced for; with random numbers, both get the same.
     """
     random_state = get_rng_state()
     try:
-        with Run(seed=policy.seed):
-            return _compare(policy, exported, num_steps)
+        with use_configs(policy.configs), Run(seed=policy.seed):
+            return _compare(policy, exported, num_steps, purpose)
     finally:
         set_rng_state(random_state)
 
 
-def _compare(policy: Policy, exported: ExportedPolicy, num_steps: int) -> Parity:
-    predictor = Predictor(policy.algorithm, policy.observation_spec, policy.algorithm.action_spec)
+def _compare(policy: Policy, exported: ExportedPolicy, num_steps: int, purpose: Purpose) -> Parity:
+    algorithm = policy.algorithm
+    predictor = Predictor(algorithm, policy.observation_spec, algorithm.action_spec, purpose=purpose)
     form = None if policy.fitted_from is None else action_form(*policy.fitted_from)
     exported.forget()
     steps, difference, choices, largest = 0, 0.0, 0, 0.0

@@ -9,6 +9,7 @@ from rein.export.files import format_of, require_format, write
 from rein.export.parity import Parity, compare
 from rein.export.signature import Signature
 from rein.export.tracing import trace_policy
+from rein.framework.acting.actor import Purpose
 from rein.training.policy import Policy
 
 
@@ -39,6 +40,7 @@ def export_policy(
     path: str | os.PathLike[str],
     format: str | None = None,
     check_steps: int = 1000,
+    deterministic: bool = True,
     facts: dict[str, Any] | None = None,
 ) -> Export:
     """Writes the complete policy into one file: data transformers, networks, choice of action, bounds.
@@ -50,6 +52,8 @@ def export_policy(
         path: the file, ending in .onnx or .pt2 unless the format is given.
         format: "onnx" or "torch".
         check_steps: how long to compare, in steps of each of two worlds; 0 does not.
+        deterministic: whether the file gives the best action; else one that is drawn as in training, from noise that is an
+            input.
         facts: about the policy, kept in the file.
 
     Raises:
@@ -60,9 +64,11 @@ def export_policy(
     require_format(chosen)
     if check_steps < 0:
         raise ValueError(f"check_steps is {check_steps}: give 0 or more")
-    known = {"algorithm": type(policy.algorithm).__name__, "checkpoint": policy.checkpoint, **(facts or {})}
-    traced = trace_policy(policy, known)
+    purpose: Purpose = "predict" if deterministic else "rollout"
+    name = type(policy.algorithm).__name__
+    known = {"algorithm": name, "checkpoint": policy.checkpoint, "deterministic": deterministic, **(facts or {})}
+    traced = trace_policy(policy, known, purpose)
     write(traced, path, chosen)
     exported = ExportedPolicy(path, trust=True, format=chosen)
-    parity = compare(policy, exported, check_steps) if check_steps else None
+    parity = compare(policy, exported, check_steps, purpose) if check_steps else None
     return Export(path, chosen, traced.signature, parity)

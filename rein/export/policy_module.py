@@ -10,7 +10,7 @@ from rein import nest
 from rein.export.noise import NoiseFrom
 from rein.export.signature import Port, Signature, named, structure_of
 from rein.framework import RLAlgorithm
-from rein.framework.acting.actor import Actor
+from rein.framework.acting.actor import Actor, Purpose
 from rein.nest import Nest
 from rein.specs import extract_spec
 from rein.training.prediction import time_step_to_predict
@@ -31,6 +31,7 @@ class PolicyModule(nn.Module):
         algorithm: RLAlgorithm,
         observation_spec: Nest,
         decode: Callable[[Nest], Nest] | None = None,
+        purpose: Purpose = "predict",
         draws: Sequence[Port] = (),
         kept: Collection[str] | None = None,
     ) -> None:
@@ -40,6 +41,7 @@ class PolicyModule(nn.Module):
             algorithm: the policy.
             observation_spec: specs of the observation as the environment gives it.
             decode: from the action of the algorithm to that of the world, tensors [B, ...]; None if they are the same.
+            purpose: "predict" for the best action, "rollout" for one that is drawn as in training.
             draws: for each call for random numbers in a step, in order, the input to take them from; with none, they are
                 drawn.
             kept: names of the inputs besides the observation; the others are zero. None is all.
@@ -48,11 +50,12 @@ class PolicyModule(nn.Module):
         self.algorithm = algorithm
         self._observation_spec = observation_spec
         self._decode = decode
+        self._purpose: Purpose = purpose
         transformer = algorithm.data_transformer
         self._remembered = {
             "prev_action": algorithm.action_spec,
             "transformer": () if transformer is None else transformer.state_spec,
-            "policy": algorithm.predict_state_spec,
+            "policy": algorithm.predict_state_spec if purpose == "predict" else algorithm.rollout_state_spec,
         }
         self._draws = tuple(draws)
         states = named("state", "state", self._remembered)
@@ -105,7 +108,7 @@ class PolicyModule(nn.Module):
             return torch.zeros(size, *port.shape, dtype=port.torch_dtype) if found is None else found
 
         states = nest.pack_sequence_as(self._remembered, map(take, named("state", "state", self._remembered)))
-        actor = Actor(self.algorithm, self.algorithm.action_spec, size, "predict")
+        actor = Actor(self.algorithm, self.algorithm.action_spec, size, self._purpose)
         actor.policy_state, actor.transform_state = states["policy"], states["transformer"]
         observed = tensors[: len(nest.flatten(self._observation_spec))]
         time_step = time_step_to_predict(

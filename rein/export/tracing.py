@@ -12,12 +12,14 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule, Node
 
+from rein.config import use_configs
 from rein.envs.action_forms import action_form
 from rein.export.noise import NoiseFrom
 from rein.export.policy_module import PolicyModule
 from rein.export.signature import Port, Signature
 from rein.framework import RLAlgorithm
-from rein.framework.acting.actor import without_learning
+from rein.framework.acting.actor import Purpose, without_learning
+from rein.runtime.run import Run
 from rein.specs import TensorSpec
 from rein.training.policy import Policy
 
@@ -45,20 +47,21 @@ class Traced(NamedTuple):
     signature: Signature
 
 
-def trace_policy(policy: Policy, facts: dict[str, object]) -> Traced:
+def trace_policy(policy: Policy, facts: dict[str, object], purpose: Purpose = "predict") -> Traced:
     """The graph of one step of a policy, for any batch size.
 
     Args:
         policy: to trace; it is not changed.
         facts: for the signature.
+        purpose: "predict" for the best action, "rollout" for one that is drawn as in training.
 
     Raises:
         ExportError: its steps are no fixed graph.
     """
     algorithm = policy.algorithm
     form = None if policy.fitted_from is None else action_form(*policy.fitted_from)
-    make = partial(PolicyModule, algorithm, policy.observation_spec, None if form is None else form.decode)
-    with without_learning(algorithm), quietly():
+    make = partial(PolicyModule, algorithm, policy.observation_spec, None if form is None else form.decode, purpose)
+    with use_configs(policy.configs), Run(seed=policy.seed), without_learning(algorithm), quietly():
         draws = _find_draws(make())
         everything = make(draws)
         kept = _needed_inputs(_trace(everything), everything)
@@ -141,7 +144,7 @@ def _refuse_hidden_randomness(program: ExportedProgram, algorithm: RLAlgorithm) 
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             raise ExportError(
                 f"{type(algorithm).__name__} cannot be exported: it draws random numbers by {node.target}, which cannot be "
-                "made an input; set TrainerConfig.epsilon_greedy=0"
+                "made an input; export the deterministic policy, with TrainerConfig.epsilon_greedy=0"
             )
 
 

@@ -90,6 +90,19 @@ def test_a_policy_without_memory_needs_only_the_observation(tmp_path: Path) -> N
     assert "critic" not in names
 
 
+@pytest.mark.parametrize(("env", "draw"), [("CartPole-v1", "uniform"), ("Pendulum-v1", "normal")])
+def test_actions_that_are_drawn_take_their_noise_as_input(env: str, draw: str, tmp_path: Path) -> None:
+    with api.make("ppo", env=env, settings=QUIET) as agent:
+        export = agent.export(tmp_path / "policy.pt2", check_steps=30, deterministic=False)
+        assert export.parity is not None
+        assert export.parity.holds
+        (noise,) = (port for port in export.signature.inputs if port.kind == "noise")
+        assert noise.draw == draw
+        policy = ExportedPolicy(export.path, trust=True)
+        observation = np.zeros((200, *agent.policy.observation_spec.shape), np.float32)
+        assert len(np.unique(policy.act(observation))) > 1
+
+
 def test_the_comparison_notices_another_policy(tmp_path: Path) -> None:
     with api.make("ddpg", env="Pendulum-v1", settings=QUIET) as agent:
         export = agent.export(tmp_path / "policy.pt2", check_steps=5)
