@@ -166,7 +166,7 @@ class _Check:
         ended = steps = length = longest = 0
         self._seconds = 0.0
         while steps < self._num_steps:
-            action = _sample(env, observation, info)
+            action = self._sample(env, observation, info)
             start = time.perf_counter()
             returned = self._call("step", env.step, action)
             self._seconds += time.perf_counter() - start
@@ -206,6 +206,13 @@ class _Check:
         if not isinstance(returned[1], dict):
             self._fault(f"reset returned {_kind(returned[1])} as info: return a dict")
         return returned
+
+    def _sample(self, env: Any, observation: Any, info: Any) -> Any:
+        """A random action; a valid one if the world tells which are and there is one."""
+        mask = self._call("the mask of valid actions", valid_actions, env, observation, info)
+        if mask is None or mask.shape != (getattr(env.action_space, "n", None),) or not mask.any():
+            return env.action_space.sample()
+        return env.action_space.sample(mask=mask.astype(np.int8))
 
     def _check_step(self, env: Any, returned: Any) -> bool:
         if isinstance(returned, tuple) and len(returned) == 4:
@@ -300,7 +307,7 @@ class _Check:
         observation, info = self._reset(env, seed=seed)
         seen = [_bytes(observation)]
         for _ in range(_SAME_STEPS):
-            action = _sample(env, observation, info)
+            action = self._sample(env, observation, info)
             observation, reward, terminated, truncated, info = self._call("step", env.step, action)
             seen.append(_bytes(observation) + _bytes(reward))
             if terminated or truncated:
@@ -321,14 +328,6 @@ class _Check:
                 f"what makes the world cannot be sent to worker processes ({type(error).__name__}): define it at the top of "
                 "a module to use backend='process'",
             )
-
-
-def _sample(env: Any, observation: Any, info: Any) -> Any:
-    """A random action; a valid one if the world tells which are and there is one."""
-    mask = valid_actions(env, observation, info)
-    if mask is None or mask.shape != (getattr(env.action_space, "n", None),) or not mask.any():
-        return env.action_space.sample()
-    return env.action_space.sample(mask=mask.astype(np.int8))
 
 
 def _parts(space: spaces.Space[Any], path: str = "") -> Iterator[tuple[str, spaces.Space[Any]]]:
