@@ -202,13 +202,13 @@ def test_a_world_by_id_need_not_take_a_render_mode() -> None:
 def test_keywords_reach_the_algorithm() -> None:
     chosen = {"gamma": 0.5, "vf_coef": 0.7, "gae_lambda": 0.6, "ent_coef": 0.02}
     for clip_range in (0.3, lambda left: 0.3 * left):
-        loss: Any = PPO("MlpPolicy", "CartPole-v1", clip_range=clip_range, **chosen).algorithm._loss
-        assert (loss.gamma.item(), loss._td_loss_weight, loss.td_lambda, loss._entropy_regularization) == (
-            pytest.approx(0.5),
-            0.7,
-            0.6,
-            0.02,
-        )
+        model = PPO("MlpPolicy", "CartPole-v1", clip_range=clip_range, **chosen)
+        loss: Any = model.algorithm._loss
+        assert loss.gamma.item() == pytest.approx(0.5)
+        assert (loss._td_loss_weight, loss.td_lambda, loss._entropy_regularization()) == (0.7, 0.6, 0.02)
+        assert loss._importance_ratio_clipping() == 0.3
+    model.clock.num_timesteps, model.clock.total_timesteps = 1, 4
+    assert loss._importance_ratio_clipping() == pytest.approx(0.225)
     sac: Any = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [17]}, tau=0.03, ent_coef=0.2).algorithm
     assert (17, 3) in [tuple(one.shape) for one in sac.parameters()]
     assert sac._log_alpha.item() == pytest.approx(np.log(0.2))
