@@ -144,9 +144,11 @@ def test_searches_equal_the_pseudocode(option, backend):
 
 
 @pytest.mark.slow
-def test_searches_of_two_hundred_random_models_equal_the_pseudocode():
+@pytest.mark.parametrize("part", range(8))
+def test_searches_of_two_hundred_random_models_equal_the_pseudocode(part):
     cases = itertools.product(OPTIONS, MODELS, (False, True))
-    for seed, (options, model, masked) in enumerate(itertools.islice(itertools.cycle(cases), 200)):
+    models = enumerate(itertools.islice(itertools.cycle(cases), 200))
+    for seed, (options, model, masked) in itertools.islice(models, 25 * part, 25 * part + 25):
         for backend in BACKENDS:
             check_against_pseudocode(seed, backend, model, masked, num_simulations=24, **options)
 
