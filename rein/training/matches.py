@@ -36,8 +36,8 @@ class Player(Protocol):
     def begin(self) -> None:
         """New games begin."""
 
-    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], going: NDArray[np.bool_]) -> Any:
-        """Moves [N]; those of games that do not go on are ignored."""
+    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], due: NDArray[np.bool_]) -> Any:
+        """Moves [N]; only those of games in which this player is due count."""
 
 
 class BotPlayer:
@@ -55,9 +55,9 @@ class BotPlayer:
     def begin(self) -> None:
         """Nothing is remembered."""
 
-    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], going: NDArray[np.bool_]) -> Any:
+    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], due: NDArray[np.bool_]) -> Any:
         """See `Player`."""
-        return [self._bot(game, self._rng) if goes_on else 0 for game, goes_on in zip(games, going, strict=True)]
+        return [self._bot(game, self._rng) if is_due else 0 for game, is_due in zip(games, due, strict=True)]
 
 
 class PolicyPlayer:
@@ -76,7 +76,7 @@ class PolicyPlayer:
         """See `Player`."""
         self._predictor.forget()
 
-    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], going: NDArray[np.bool_]) -> Any:
+    def moves(self, observations: Sequence[Any], games: Sequence[BoardGameEnv], due: NDArray[np.bool_]) -> Any:
         """See `Player`."""
         return self._predictor.act(nest.map_structure(lambda *parts: np.stack(parts), *observations))
 
@@ -150,15 +150,14 @@ class Arena:
         observations = [world.reset()[0] for world in worlds]
         for player in players:
             player.begin()
-        while True:
-            going = np.array([game.outcome() is None for game in games])
-            if not going.any():
-                return np.array([game.outcome() for game in games], np.float64)
-            # Games that go on are at the same move.
-            mover = players[games[int(going.argmax())].player_to_move()]
-            chosen = mover.moves(observations, games, going)
-            for i in np.flatnonzero(going):
-                observations[i] = worlds[i].step(int(chosen[i]))[0]
+        while any(game.outcome() is None for game in games):
+            movers = np.array([game.player_to_move() if game.outcome() is None else -1 for game in games])
+            for side, player in enumerate(players):
+                due = movers == side
+                chosen = player.moves(observations, games, due) if due.any() else []
+                for i in np.flatnonzero(due):
+                    observations[i] = worlds[i].step(int(chosen[i]))[0]
+        return np.array([game.outcome() for game in games], np.float64)
 
 
 def make_boards(policy: Policy, number: int, seed: int) -> Environment:
