@@ -12,7 +12,7 @@ function node(one, optimizers, path) {
     class: "chip", color: COLORS[(number - 1) % COLORS.length], title: optimizers[number - 1]?.name,
   }, `#${number}`));
   const whole = `${path}/${one.name}`;
-  const line = [h("b", {}, one.name), " ", h("span", {}, one.type), " ",
+  const line = [h("b", {}, one.name ?? "unnamed"), " ", h("span", {}, one.type), " ",
     one.parameters ? h("small", {}, `${count(one.parameters)} parameter${one.parameters === 1 ? "" : "s"}${one.trained ? "" : ", not trained"}`) : null, own];
   const inside = [...ports("in", one.inputs), ...ports("out", one.outputs), ...ports("state", one.state),
     ...(one.children ?? []).map((child) => h("li", {}, node(child, optimizers, whole)))];
