@@ -42,8 +42,6 @@ class Traced(NamedTuple):
     """A policy as a graph."""
 
     program: ExportedProgram
-    module: PolicyModule
-    """What was traced, to compare with."""
     signature: Signature
 
 
@@ -68,7 +66,7 @@ def trace_policy(policy: Policy, facts: dict[str, object], purpose: Purpose = "p
         module = make(draws, kept)
         program = _slim(_trace(module), module)
     _refuse_hidden_randomness(program, algorithm)
-    return Traced(program, module, module.signature(facts))
+    return Traced(program, module.signature(facts))
 
 
 def _trace(module: PolicyModule) -> ExportedProgram:
