@@ -100,8 +100,8 @@ def make(
         directory: where to leave the records of training; None is a temporary directory.
         device: "cpu", "cuda", ...
         settings: values of any settings by name, for example `{"PPOLoss.gamma": 0.98}`.
-        scheme: who collects and who computes gradients: "sync", "async", or settings of `Scheme` such as `{"kind": "sync",
-            "collectors": 2, "backend": "process"}`.
+        scheme: who collects and who computes gradients: a name such as "sync", "async" or "impala", or settings of
+            `Scheme` such as `{"kind": "sync", "collectors": 2, "backend": "process"}`.
         sinks: where numbers go besides TensorBoard and `scalars.jsonl`: "csv", "wandb(mode='offline')", "mlflow", or a
             `SummaryWriter` of your own.
         **overrides: the same for names without dots, for example `learning_rate=1e-3`. Environments live in this
