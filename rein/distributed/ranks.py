@@ -285,4 +285,4 @@ def join(place: str, rank: int, ranks: int, device: str, timeout: float) -> None
 def _without_means(algorithm: RLAlgorithm) -> None:
     for module in algorithm.modules():
         if isinstance(module, Algorithm):
-            module.gradient_mean = None
+            module._gradient_mean = None

@@ -99,7 +99,7 @@ class Algorithm(AlgorithmInterface):
         self._force_params_visible_to_parent = False
         self._learning: ReplayTraining | None = None
         self._transformer: list[DataTransformer] = []
-        self.gradient_mean: GradientMean | None = None
+        self._gradient_mean: GradientMean | None = None
         """Averages gradients over processes before every step; None: there are no others."""
         if is_on_policy is not None:
             self.set_on_policy(is_on_policy)

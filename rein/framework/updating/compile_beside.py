@@ -6,7 +6,6 @@ meanwhile.
 """
 
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
+
+from rein.runtime.processes.sending import pack, unpack
 
 _NICENESS = 5
 
@@ -57,7 +58,7 @@ class CompilingProcess:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open until the end
         # Files without names: nobody else can write what the process reads, and nothing is left, however this ends.
         with tempfile.TemporaryFile() as task:
-            task.write(pickle.dumps((graph, [InputForm.of(tensor) for tensor in inputs], options)))
+            task.write(pack((graph, [InputForm.of(tensor) for tensor in inputs], options), "a recorded update"))
             task.seek(0)
             self._process = subprocess.Popen(
                 command, env=environment, stdin=task, stdout=subprocess.DEVNULL, stderr=self._log
@@ -96,7 +97,7 @@ def _compile_task(parent: int) -> None:
 
     end_with_parent(parent)
     os.nice(_NICENESS)
-    graph, forms, options = pickle.load(sys.stdin.buffer)
+    graph, forms, options = unpack(sys.stdin.buffer.read())
     torch.set_num_threads(1)
     compile_graph(graph, [form.empty() for form in forms], options=options)
 

@@ -77,7 +77,7 @@ def activate(algorithm: "Algorithm", rank: int) -> None:
     mean = GradientMean()
     for module in algorithm.modules():
         if isinstance(module, Algorithm):
-            module.gradient_mean = mean
+            module._gradient_mean = mean
 
 
 def broadcast(algorithm: "Algorithm", parameters: bool = False) -> None:

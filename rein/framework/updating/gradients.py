@@ -210,8 +210,8 @@ def step_optimizers(
     Raises:
         NonFiniteGradientError: it was not finite for too many updates in a row.
     """
-    if algorithm.gradient_mean is not None:
-        values = algorithm.gradient_mean(values, parameters)
+    if algorithm._gradient_mean is not None:
+        values = algorithm._gradient_mean(values, parameters)
     if not admits(algorithm, parameters, values):
         for parameter in parameters:
             parameter.grad = None
