@@ -24,6 +24,7 @@ from rein.training.callbacks import create_callbacks
 from rein.training.console import open_display
 from rein.training.evaluation import EvaluationResult
 from rein.training.launch import extend, resume_run
+from rein.training.notebook import Picture, Video, card, draw_curve, headline, in_notebook
 from rein.training.player import record_video
 from rein.training.policy import Policy
 from rein.training.prediction import Predictor
@@ -229,7 +230,7 @@ class AgentHandle:
             num_episodes: one after the other.
             seed: chooses other held-out seeds.
         """
-        return record_video(self._policy, Path(path), num_episodes, seed).path
+        return Video(record_video(self._policy, Path(path), num_episodes, seed).path)
 
     def export(
         self,
@@ -254,6 +255,27 @@ class AgentHandle:
         with self._random_numbers:
             facts = {"run": self._directory.record().get("name")}
             return export_policy(self._policy, path, format, check_steps, deterministic, facts)
+
+    def plot(self, metric: str | None = None) -> Picture:
+        """A curve of training so far, which notebooks show and `save("curve.svg")` writes.
+
+        Args:
+            metric: name of a recorded number, such as "Metrics/AverageEpisodeLength"; None is the return of evaluations
+                or, without any, of training.
+        """
+        self._flush()
+        return draw_curve(self._directory, metric)
+
+    def _flush(self) -> None:
+        if self._trainer is not None and self._trainer.run.writer is not None:
+            self._trainer.run.writer.flush()
+
+    def __repr__(self) -> str:
+        return f"<{headline(self._directory)}>"
+
+    def _repr_html_(self) -> str:
+        self._flush()
+        return card(self._directory)
 
     def report(self) -> Path:
         """Writes the report of training so far, one HTML file, and returns its path."""
@@ -313,5 +335,4 @@ def policy_of(trainer: Trainer, configs: Configs) -> Policy:
 def _is_interactive() -> bool:
     from rich.console import Console
 
-    console = Console()
-    return console.is_terminal or console.is_jupyter
+    return Console().is_terminal or in_notebook()

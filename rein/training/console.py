@@ -10,6 +10,7 @@ import numpy as np
 
 from rein.runtime.writers import MultiWriter, SummaryWriter
 from rein.training.evaluation import EvaluationResult
+from rein.training.notebook import LiveOutput, in_notebook
 from rein.training.progress import Progress
 from rein.training.supervised import SupervisedEvaluation, SupervisedTrainer
 from rein.training.trainer import Trainer
@@ -129,10 +130,45 @@ class RichDisplay:
         self._bar.stop()
 
 
+class NotebookDisplay:
+    """One output of a cell that is brought up to date; nothing else is printed."""
+
+    def __init__(self, losses: LatestLosses, interval: float = 0.5) -> None:
+        """Makes the display.
+
+        Args:
+            losses: shown with the progress.
+            interval: seconds between two changes.
+        """
+        self._output = LiveOutput()
+        self._losses, self._interval = losses, interval
+        self._pace = _Pace()
+        self._shown_at = -np.inf
+
+    def on_iteration(self, progress: Progress) -> None:
+        """Moves the bar."""
+        self._pace.see(progress)
+        now = time.monotonic()
+        if now - self._shown_at < self._interval and progress.fraction < 1.0:
+            return
+        self._shown_at = now
+        left = f"eta {_duration(self._pace.seconds_left(progress))}"
+        parts = [_counted(progress), _result_text(progress), self._pace.text, left, _losses_text(self._losses)]
+        self._output.show(progress.fraction, "  ".join(part for part in parts if part))
+
+    def on_evaluation(self, progress: Progress, result: EvaluationResult | SupervisedEvaluation) -> None:
+        """Adds the result."""
+        self._output.add_line(_evaluation_text(progress, result))
+
+    def on_early_stop(self, reason: str) -> None:
+        """Says why a callback has ended the run."""
+        self._output.add_line(f"stopped early: {reason}")
+
+
 @contextmanager
 def open_display(
     trainer: Trainer | SupervisedTrainer, file: IO[str] | None = None, plain: bool | None = None
-) -> Iterator["PlainDisplay | RichDisplay"]:
+) -> Iterator["PlainDisplay | RichDisplay | NotebookDisplay"]:
     """Shows the training of `trainer` while the block lasts.
 
     Args:
@@ -144,12 +180,15 @@ def open_display(
 
     stream = sys.stdout if file is None else file
     console = Console(file=stream)
+    is_notebook = plain is None and file is None and in_notebook()
     if plain is None:
-        plain = not (console.is_terminal or console.is_jupyter)
+        plain = not console.is_terminal
     losses = LatestLosses()
     with ExitStack() as stack:
-        display: PlainDisplay | RichDisplay
-        if plain:
+        display: PlainDisplay | RichDisplay | NotebookDisplay
+        if is_notebook:
+            display = NotebookDisplay(losses)
+        elif plain:
             display = PlainDisplay(stream, losses)
         else:
             display = _rich_display(stack, console, losses)

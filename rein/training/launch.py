@@ -24,9 +24,10 @@ from rein.config import (
 )
 from rein.envs.create import is_atari_chosen, is_self_play_chosen
 from rein.framework import RLAlgorithm, TrainerConfig
+from rein.runtime.checkpoint import Checkpointer
 from rein.training.agent_tree import describe_agent
 from rein.training.offline import has_environment, save_specs
-from rein.training.run_directory import RunDirectory, write_atomically
+from rein.training.run_directory import RunDirectory, RunDirectoryError, write_atomically
 from rein.training.run_lock import LOCK_FILE
 from rein.training.supervised import SupervisedTrainer
 from rein.training.supervised_runs import start_supervised_run
@@ -178,6 +179,7 @@ def resume_run(
     directory.lock()
     try:
         record = directory.record()
+        _check_checkpoints(directory, record)
         install_name_resolver()
         load_saved_config(directory.config, supply, directory.is_trusted)
         trainer = Trainer(TrainerConfig(root_dir=str(directory.path)), directory, observers, prepare=prepare)
@@ -190,6 +192,15 @@ def resume_run(
         directory.unlock()
         raise
     return trainer
+
+
+def _check_checkpoints(directory: RunDirectory, record: Mapping[str, Any]) -> None:
+    """Refuses a run that has come somewhere and has no checkpoint of it: it would begin again among its own records."""
+    has_begun = record.get("iterations") or directory.read_evaluations()
+    if has_begun and not Checkpointer(directory.checkpoints).steps():
+        raise RunDirectoryError(
+            f"the checkpoints of {directory.path} are gone, so nothing can go on from there: train anew elsewhere"
+        )
 
 
 def extend_run(trainer: Trainer, num_env_steps: int) -> None:

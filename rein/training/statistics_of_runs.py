@@ -1,5 +1,6 @@
 """Numbers out of run directories: curves of one run, and means with confidence bands over runs that differ by seed only."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ TRAINING_RETURN = "Metrics/AverageReturn"
 EVALUATION_RETURN = "Evaluation/AverageReturn"
 RETURNS = (EVALUATION_RETURN, TRAINING_RETURN)
 _ENV_STEPS = "Metrics/EnvironmentSteps"
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float64]
 
@@ -55,11 +58,22 @@ def find_runs(paths: Iterable[str | Path]) -> list[RunDirectory]:
         if (path / "run.json").exists():
             inside = [path]
         else:
-            inside = sorted(file.parent for file in path.rglob("run.json")) if path.is_dir() else []
+            found_below = sorted(file.parent for file in path.rglob("run.json")) if path.is_dir() else []
+            inside = [one for one in found_below if _is_readable(one)]
         if not inside:
             raise RunDirectoryError(f"there is no run at or below {path}: give the directory that `rein train` printed")
         found.update((one.resolve(), RunDirectory.open(one)) for one in inside)
     return list(found.values())
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether what a run says of itself can be read; if not, a warning says so, and the others are not held up."""
+    try:
+        RunDirectory.open(path).record()
+    except RunDirectoryError as error:
+        logger.warning("left out: %s", error)
+        return False
+    return True
 
 
 def label_of(run: RunDirectory) -> str:
