@@ -34,7 +34,9 @@ def _can_be_sampled(entry: Mapping[str, Any]) -> bool:
     """Whether an entry has a record that should hold: with a bar that was met, for settings that have not changed."""
     record = entry["record"]
     has_bar = entry.get("bar") is not None or entry.get("at_most") is not None
-    return record is not None and has_bar and record["met"] and not record["is_stale"]
+    # The minutes of a record do not count the recording of the data that it learns from.
+    is_timed = not entry.get("recordings")
+    return record is not None and is_timed and has_bar and record["met"] and not record["is_stale"]
 
 
 def still_holds(record: Mapping[str, Any], score: float) -> bool:

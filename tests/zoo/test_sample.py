@@ -39,6 +39,7 @@ def test_only_records_that_should_hold_are_sampled() -> None:
         make_entry("missed", record={**record, "met": False}),
         make_entry("for_comparison", bar=None),
         make_entry("long", minutes=100.0),
+        make_entry("learns_from_recordings", recordings=["expert"]),
     ]
     assert choose_sample(zoo, "today", 5, 15) == ["good"]
 
