@@ -76,7 +76,10 @@ def verify(
                 if process.poll() is not None:
                     del running[seed]
                     if process.returncode != 0:
-                        raise RuntimeError(f"training seed {seed} of {entry.name} failed: see {_log(work, seed)}")
+                        reason = _last_line(_log(work, seed))
+                        raise RuntimeError(
+                            f"training seed {seed} of {entry.name} failed: {reason} (see {_log(work, seed)})"
+                        )
                     if RunDirectory.open(_path(work, seed)).record()["status"] != "finished":
                         raise RuntimeError(
                             f"training seed {seed} of {entry.name} was stopped before its end; `rein verify {entry.name}` "
@@ -221,6 +224,12 @@ def _stop(running: "dict[int, subprocess.Popen[bytes]]") -> None:
 
 def _path(work: Path, seed: int) -> Path:
     return work / f"seed-{seed}"
+
+
+def _last_line(log: Path) -> str:
+    """What a process said last: why it failed, if it could say so."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1].removeprefix("rein: error: ").strip() if lines else "it said nothing"
 
 
 def _log(work: Path, seed: int) -> Path:

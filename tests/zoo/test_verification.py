@@ -35,3 +35,10 @@ def test_entries_on_labelled_data_are_recorded_by_their_measure() -> None:
     assert "98 %" in row
     with pytest.raises(ValueError, match="but its evaluation gives"):
         verification._record(entry, trained_settings(entry.path), [{"seed": 0, "seconds": 1.0}], 100)
+
+
+def test_why_a_training_failed_is_its_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "seed-0.log"
+    assert verification._last_line(log) == "it said nothing"
+    log.write_text("run directory: runs/x\nrein: error: 'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'\n\n")
+    assert verification._last_line(log) == "'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'"
