@@ -65,8 +65,8 @@ class CompileWhen:
 
 @cache
 def can_compile() -> bool:
-    """Whether a C++ compiler is there, and TORCH_COMPILE_DISABLE does not forbid it."""
-    if os.environ.get("TORCH_COMPILE_DISABLE", "0") != "0":
+    """Whether a C++ compiler is there, and neither REIN_AUTO_COMPILE=0 nor TORCH_COMPILE_DISABLE=1 forbids it."""
+    if os.environ.get("REIN_AUTO_COMPILE", "1") == "0" or os.environ.get("TORCH_COMPILE_DISABLE", "0") != "0":
         return False
     return any(shutil.which(name) is not None for name in (os.environ.get("CXX") or "g++", "g++", "clang++"))
 
