@@ -2,12 +2,16 @@
 
 import ast
 import doctest
+import inspect
+import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rein
+from rein.api import AgentHandle
 from rein.cli.entry import COMMANDS, make_parser
 from rein.config import fresh_configs
 from tools.docs.pages import DOCS, ROOT, Block, all_pages, blocks_of
@@ -60,6 +64,17 @@ def _execute(block: Block, page: Path, names: dict[str, Any]) -> None:
 def test_there_are_pages_of_both_kinds() -> None:
     assert {"replay.md", "index.md"} <= {page.name for page in PLAIN}
     assert _has_own_test(DOCS / "networks.md")
+
+
+def test_the_page_on_python_names_every_method_and_parameter() -> None:
+    text = (DOCS / "python_api.md").read_text()
+    methods = {name: one for name, one in vars(AgentHandle).items() if not name.startswith("_")}
+    parts = {"make": inspect.unwrap(rein.make), "load": inspect.unwrap(rein.load), **methods}
+    for name, part in parts.items():
+        parameters = inspect.signature(part).parameters if callable(part) else ()
+        words = [name, *(one for one in parameters if one not in ("self", "overrides", "path"))]
+        missing = [word for word in words if not re.search(rf"\b{word}\b", text)]
+        assert not missing, f"docs/python_api.md says nothing of {missing} of {name}"
 
 
 @pytest.mark.parametrize("page", all_pages(), ids=lambda page: str(page.relative_to(ROOT)))
