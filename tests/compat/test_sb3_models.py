@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {"n_steps": 16, "batch_size": 8, "n_epochs": 1, "policy_
         (TD3, {"action_noise": NormalActionNoise([0.5], [0.1])}, "its mean must be 0"),
         (DDPG, {"optimize_memory_usage": True}, "optimize_memory_usage=True"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_honoured_is_refused_in_one_line(model: Any, keywords: dict[str, Any], message: str) -> None:
     env = "CartPole-v1" if model in (PPO, A2C, DQN) else "Pendulum-v1"
