@@ -8,7 +8,7 @@ import pytest
 from rein.api import AgentHandle
 from rein.training import launch
 
-ENV_STEPS, UPDATES, EPISODES = 600, 8, 2
+ENV_STEPS, ITERATIONS, UPDATES, EPISODES = 600, 2, 8, 2
 
 
 @pytest.fixture
@@ -18,7 +18,9 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def shortened(**arguments: Any) -> Any:
         settings = make(**arguments)
-        settings.num_env_steps = min(settings.num_env_steps or ENV_STEPS, ENV_STEPS)
+        settings.num_env_steps = min(settings.num_env_steps, ENV_STEPS)
+        if not settings.num_env_steps:  # learns from data alone
+            settings.num_iterations = min(settings.num_iterations, ITERATIONS)
         settings.initial_collect_steps = min(settings.initial_collect_steps, ENV_STEPS // 2)
         settings.num_eval_episodes = 1
         return settings
