@@ -19,11 +19,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium import spaces
-from torch import Tensor
-
-from rein.specs import torch_dtype
 
 __all__ = ["ACTION_FORMS", "UNBOUNDED", "ActionForm", "FittedActions", "action_form"]
 
@@ -186,25 +182,38 @@ def _real_box(space: spaces.Box, path: tuple[Any, ...], unbounded: list[str]) ->
 # Arrays and tensors alike ----------------------------------------------------------------------------------------------
 
 
+def _is_tensor(value: Any) -> bool:
+    """Whether it is one of torch's, without loading torch in workers that have none."""
+    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
+
+
 def _array(action: Any) -> Any:
-    return action if isinstance(action, Tensor) else np.asarray(action)
+    return action if _is_tensor(action) else np.asarray(action)
 
 
 def _whole(action: Any) -> Any:
-    return action.to(torch.int64) if isinstance(action, Tensor) else np.asarray(action, np.int64)[()]
+    return action.long() if _is_tensor(action) else np.asarray(action, np.int64)[()]
 
 
 def _plus(array: Any, offset: Any) -> Any:
-    return array + (torch.as_tensor(offset) if isinstance(array, Tensor) else offset)
+    if not _is_tensor(array):
+        return array + offset
+    import torch
+
+    return array + torch.as_tensor(offset)
 
 
 def _cast(array: Any, dtype: Any) -> Any:
-    return array.to(torch_dtype(np.dtype(dtype))) if isinstance(array, Tensor) else np.asarray(array, dtype)
+    if not _is_tensor(array):
+        return np.asarray(array, dtype)
+    from rein.specs import torch_dtype
+
+    return array.to(torch_dtype(np.dtype(dtype)))
 
 
 def _digits(number: Any, counts: list[int]) -> Sequence[Any]:
     """What `np.unravel_index` gives."""
-    if not isinstance(number, Tensor):
+    if not _is_tensor(number):
         return np.unravel_index(number, counts)
     digits = []
     for size in reversed(counts):
@@ -214,7 +223,11 @@ def _digits(number: Any, counts: list[int]) -> Sequence[Any]:
 
 
 def _stack(parts: Sequence[Any]) -> Any:
-    return torch.stack(list(parts), -1) if isinstance(parts[0], Tensor) else np.stack(parts, -1)
+    if not _is_tensor(parts[0]):
+        return np.stack(parts, -1)
+    import torch
+
+    return torch.stack(list(parts), -1)
 
 
 # Several parts as one ------------------------------------------------------------------------------------------------

@@ -354,7 +354,7 @@ def test_a_world_that_cannot_be_drawn_does_not_stop_the_run(caplog: pytest.LogCa
         ("stop_at_return", "missing 1 required positional argument: 'target'. Its parameters: target"),
         ("stop_at_return='much'", "target is 'much': give a number"),
         ("stop_at_return(475, evaluations=0)", "evaluations is 0: give at least 1"),
-        ("no_such_module:Class", "there is no module no_such_module, neither installed nor in this folder"),
+        ("no_such_module:Class", "there is no module no_such_module, neither installed nor in the folder you are in"),
         ("json:JSONDecoder", "is no rein.training.callbacks.Callback"),
         ("json:JSONDecodr", "has no class JSONDecodr. Did you mean 'JSONDecoder'"),
         ("keep_best(name=open)", "name=open is no Python literal"),
