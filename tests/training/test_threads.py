@@ -2,6 +2,7 @@
 
 import pytest
 
+from rein.runtime import device
 from rein.training.threads import PAUSE, ThreadChoice, threads_given
 
 
@@ -101,8 +102,11 @@ def test_a_calm_run_tries_once():
 
 def test_a_number_that_somebody_gave_is_kept(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(device, "_fixed_threads", None)  # Another test may have fixed it.
     assert threads_given("auto") is None
     assert threads_given(3) == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert threads_given("auto") == 2
     assert threads_given(1) == 1
+    monkeypatch.setattr(device, "_fixed_threads", 4)
+    assert threads_given("auto") == 4
