@@ -35,8 +35,8 @@ from rein.framework.updating.gradients import NonFiniteLossError
 from rein.learners.actor_networks import ActorCritics, ActorPolicy, action_spec_of, asked, is_discrete
 from rein.learners.batches import N_STEP, PER_WEIGHTS, read_rows
 from rein.networks import Network
-from rein.ops import soft_update
 from rein.specs import TensorSpec
+from rein.statistics.target_updater import soft_update
 
 logger = logging.getLogger(__name__)
 

@@ -64,10 +64,8 @@ from rein.ops.particles import (
 )
 from rein.ops.plan_particles import actions_by_step, mean_over_particles, spread_over_particles
 from rein.ops.plans import advance_plans, best_plans, comparable_cost, normal_plans, uniform_plans
-from rein.ops.polyak import soft_update
 from rein.ops.puct import min_max_normalize, puct_exploration_weight, puct_score
 from rein.ops.quantile import quantile_midpoints
-from rein.ops.replicas import pessimistic, weighted_sum
 from rein.ops.returns import lambda_return, n_step_return
 from rein.ops.scan import append_dims, reverse_scan
 from rein.ops.search import (
@@ -150,7 +148,6 @@ __all__ = [
     "normal_plans",
     "paired_rbf_kernel_and_gradient",
     "pairwise_squared_distance",
-    "pessimistic",
     "predictive_entropy",
     "prioritized_replay_weights",
     "puct_exploration_weight",
@@ -168,7 +165,6 @@ __all__ = [
     "sharpen",
     "shift",
     "smoothed_score",
-    "soft_update",
     "soft_vote",
     "solve_block_jacobian",
     "solve_jacobian",
@@ -186,5 +182,4 @@ __all__ = [
     "two_bins",
     "uniform_plans",
     "vtrace",
-    "weighted_sum",
 ]

@@ -77,6 +77,20 @@ def test_too_many_in_a_row_stop_and_name_the_parameter():
         assert run.skipped_updates == skipped_updates(learner).total == 2 * MAX_SKIPPED_IN_A_ROW - 1
 
 
+@pytest.mark.parametrize("value", [math.nan, -math.inf, 1e30])
+@pytest.mark.parametrize("shapes", [[(100, 100)], [(3,), (100, 100), ()], [(3,), (2, 2)]])
+def test_one_bad_element_is_found_wherever_it_is(shapes, value):
+    for bad in range(len(shapes)):
+        parameters = [nn.Parameter(torch.zeros(shape)) for shape in shapes]
+        gradients = [torch.ones(shape) for shape in shapes]
+        learner = nn.ParameterList(parameters)
+        with Run(seed=0):
+            assert admits(learner, parameters, gradients)
+            assert admits(learner, parameters, [one.T if one.ndim > 1 else one for one in gradients])
+            gradients[bad].view(-1)[-1] = value
+            assert not admits(learner, parameters, gradients)
+
+
 @pytest.mark.parametrize("where", ["parameter", "moment"])
 def test_what_is_not_finite_is_not_saved(where):
     learner = nn.Linear(2, 1)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rein.data_structures import AlgStep, Experience, LossInfo, TimeStep
-from rein.framework import Batch, OffPolicyAlgorithm, TrainerConfig, UpdateSettings
+from rein.framework import Batch, OffPolicyAlgorithm, TrainerConfig
 from rein.framework.updating.gradients import train_info
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -43,7 +43,7 @@ def batch() -> Experience:
 
 def test_by_default_all_steps_go_through_one_train_step() -> None:
     algorithm = Recorder()
-    info = train_info(algorithm, Batch(batch()), UpdateSettings())
+    info = train_info(algorithm, Batch(batch()), algorithm.learning.settings)
     assert algorithm.calls == [("step", (6,))]
     assert torch.equal(info["reward"], batch().reward.T)
     assert torch.equal(info["extra"], 10.0 * batch().reward.T)
@@ -57,7 +57,7 @@ def test_an_algorithm_may_take_the_sequences_itself() -> None:
 
 def test_recurrent_states_go_step_by_step() -> None:
     recurrent = WholeSequences(train_state_spec=TensorSpec((1,)))
-    train_info(recurrent, Batch(batch()), UpdateSettings())
+    train_info(recurrent, Batch(batch()), recurrent.learning.settings)
     assert recurrent.calls == [("step", (2,))] * 3
 
 

@@ -1,49 +1,11 @@
-"""Soft updates and clipping, against loops."""
+"""Clipping, against loops."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from rein import ops
-
-
-def _net(seed):
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
-
-
-@pytest.mark.parametrize("tau", [0.0, 0.01, 0.5, 1.0])
-def test_soft_update_averages_parameters_and_copies_buffers(tau):
-    source, target = _net(0), _net(1)
-    source(torch.randn(8, 3))
-    before = [p.detach().clone() for p in target.parameters()]
-    ops.soft_update(source, target, tau)
-    for old, new, towards in zip(before, target.parameters(), source.parameters(), strict=True):
-        torch.testing.assert_close(new.detach(), old + tau * (towards.detach() - old))
-    copied = [torch.equal(a, b) for a, b in zip(source.buffers(), target.buffers(), strict=True)]
-    assert all(copied) == (tau > 0)
-
-
-def test_soft_update_with_tau_one_copies_every_bit():
-    source, target = _net(0), _net(1)
-    ops.soft_update(source.parameters(), target.parameters(), 1.0)
-    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
-
-
-def test_soft_update_errors_name_what_differs():
-    with pytest.raises(ValueError, match=r"tau.*1\.5"):
-        ops.soft_update([], [], 1.5)
-    with pytest.raises(ValueError, match="1 source tensors, but 2"):
-        ops.soft_update([torch.zeros(1)], [torch.zeros(1)] * 2, 0.5)
-    with pytest.raises(ValueError, match=r"tensor 0 has shape \(1,\)"):
-        ops.soft_update([torch.zeros(1)], [torch.zeros(2)], 0.5)
-    with pytest.raises(TypeError, match="both be modules"):
-        ops.soft_update(nn.Linear(1, 1), [torch.zeros(1)], 0.5)
-    with pytest.raises(TypeError, match="floating"):
-        ops.soft_update([torch.zeros(1)], [torch.zeros(1, dtype=torch.int64)], 0.5)
-
 
 shapes = st.lists(st.sampled_from([(), (3,), (2, 5), (0,)]), min_size=1, max_size=5)
 

@@ -1,11 +1,11 @@
-"""Weights of stored actions, values of replicas, and priorities of sequences, by hand."""
+"""Weights of stored actions, and priorities of sequences, by hand."""
 
 import math
 
 import pytest
 import torch
 
-from rein.ops import exp_advantage_weight, pessimistic, sequence_priority, weighted_sum
+from rein.ops import exp_advantage_weight, sequence_priority
 
 
 def test_exp_advantage_weight_is_the_exponential_up_to_a_limit() -> None:
@@ -26,15 +26,6 @@ def test_exp_advantage_weight_has_no_gradient() -> None:
 def test_exp_advantage_weight_refuses_what_is_not_positive(arguments: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="must be positive"):
         exp_advantage_weight(torch.ones(1), **arguments)
-
-
-def test_pessimistic_takes_the_lowest_and_of_costs_the_highest() -> None:
-    values = torch.tensor([[[1.0, 1.0], [2.0, 3.0]]])
-    torch.testing.assert_close(pessimistic(values[..., 0], None), torch.tensor([1.0]))
-    torch.testing.assert_close(pessimistic(values, torch.tensor([1.0, -0.5])), torch.tensor([[1.0, 3.0]]))
-    torch.testing.assert_close(
-        weighted_sum(torch.tensor([[1.0, 3.0]]), torch.tensor([1.0, -0.5])), torch.tensor([-0.5])
-    )
 
 
 def test_sequence_priority_is_the_root_of_the_mean_over_steps_that_count() -> None:

@@ -8,6 +8,7 @@ from torch import nn
 
 from rein.runtime import LinearScheduler, Run
 from rein.statistics import TargetUpdater
+from rein.statistics.target_updater import soft_update
 
 
 def _pair():
@@ -85,3 +86,39 @@ def test_bad_arguments_are_named():
         TargetUpdater([source, source], target)
     with pytest.raises(TypeError, match="Linear cannot be followed by Parameter"):
         TargetUpdater(source, target.weight)
+
+
+def _net(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.01, 0.5, 1.0])
+def test_soft_update_averages_parameters_and_copies_buffers(tau):
+    source, target = _net(0), _net(1)
+    source(torch.randn(8, 3))
+    before = [p.detach().clone() for p in target.parameters()]
+    soft_update(source, target, tau)
+    for old, new, towards in zip(before, target.parameters(), source.parameters(), strict=True):
+        torch.testing.assert_close(new.detach(), old + tau * (towards.detach() - old))
+    copied = [torch.equal(a, b) for a, b in zip(source.buffers(), target.buffers(), strict=True)]
+    assert all(copied) == (tau > 0)
+
+
+def test_soft_update_with_tau_one_copies_every_bit():
+    source, target = _net(0), _net(1)
+    soft_update(source.parameters(), target.parameters(), 1.0)
+    assert all(torch.equal(a, b) for a, b in zip(source.parameters(), target.parameters(), strict=True))
+
+
+def test_soft_update_errors_name_what_differs():
+    with pytest.raises(ValueError, match=r"tau.*1\.5"):
+        soft_update([], [], 1.5)
+    with pytest.raises(ValueError, match="1 source tensors, but 2"):
+        soft_update([torch.zeros(1)], [torch.zeros(1)] * 2, 0.5)
+    with pytest.raises(ValueError, match=r"tensor 0 has shape \(1,\)"):
+        soft_update([torch.zeros(1)], [torch.zeros(2)], 0.5)
+    with pytest.raises(TypeError, match="both be modules"):
+        soft_update(nn.Linear(1, 1), [torch.zeros(1)], 0.5)
+    with pytest.raises(TypeError, match="floating"):
+        soft_update([torch.zeros(1)], [torch.zeros(1, dtype=torch.int64)], 0.5)

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.continuous_actions import ContinuousActions, replace_rows
-from rein.algorithms.off_policy.critics import (
+from rein.algorithms.losses.critics import (
     Critics,
     action_gradient_loss,
     keep_target_statistics,
@@ -27,6 +26,7 @@ from rein.algorithms.off_policy.critics import (
     replicas_td_loss,
     sequence_priority,
 )
+from rein.algorithms.off_policy.continuous_actions import ContinuousActions, replace_rows
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
 from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from rein.algorithms.losses import OneStepTDLoss, OneStepTDQRLoss, TDQRLoss
-from rein.algorithms.off_policy.critics import Critics, sequence_priority
+from rein.algorithms.losses.critics import Critics, sequence_priority
 from rein.algorithms.off_policy.sac import SacAlgorithm
 from rein.algorithms.off_policy.sac_heads import ActionParts, Choose, Policy
 from rein.algorithms.off_policy.sac_structures import (

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from rein.algorithms.losses import OneStepTDLoss
+from rein.algorithms.losses.critics import keep_target_statistics, pessimistic, replicas_td_loss
 from rein.algorithms.off_policy.continuous_actions import ContinuousActions, replace_rows
-from rein.algorithms.off_policy.critics import keep_target_statistics, pessimistic, replicas_td_loss
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.distributions import calc_default_target_entropy_quantized

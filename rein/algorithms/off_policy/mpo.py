@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
+from rein.algorithms.losses.critics import keep_target_statistics, replicas_td_loss, sequence_priority
 from rein.algorithms.off_policy.continuous_actions import ContinuousActions
-from rein.algorithms.off_policy.critics import keep_target_statistics, replicas_td_loss, sequence_priority
 from rein.algorithms.off_policy.mpo_heads import Candidates, CategoricalHead, Constraint, NormalHead
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep

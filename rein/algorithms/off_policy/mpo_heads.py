@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rein import nest
-from rein.algorithms.off_policy.critics import Critics, pessimistic
+from rein.algorithms.losses.critics import Critics, pessimistic
 from rein.distributions import Categorical, Distribution, DistributionSpec, compute_log_probability, kl_divergence
 from rein.distributions.base import LocationScale
 from rein.nest import Nest

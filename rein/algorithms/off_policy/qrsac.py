@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rein.algorithms.losses import OneStepTDQRLoss
-from rein.algorithms.off_policy.critics import Critics
+from rein.algorithms.losses.critics import Critics
 from rein.algorithms.off_policy.sac import SacAlgorithm
 from rein.algorithms.off_policy.sac_heads import ActionParts, split_action_spec
 from rein.algorithms.off_policy.sac_settings import TargetEntropies

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.critics import (
+from rein.algorithms.losses.critics import (
     Critics,
     keep_target_statistics,
     pessimistic,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rein import nest
-from rein.algorithms.off_policy.critics import Critics, action_gradient_loss
+from rein.algorithms.losses.critics import Critics, action_gradient_loss
 from rein.algorithms.off_policy.sac_structures import SacActionState, SacCriticState, SacState
 from rein.distributions import Categorical
 from rein.nest import Nest

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.continuous_actions import ContinuousActions, OrnsteinUhlenbeckNoise
-from rein.algorithms.off_policy.critics import (
+from rein.algorithms.losses.critics import (
     Critics,
     action_gradient_loss,
     keep_target_statistics,
@@ -35,6 +34,7 @@ from rein.algorithms.off_policy.critics import (
     replicas_td_loss,
     sequence_priority,
 )
+from rein.algorithms.off_policy.continuous_actions import ContinuousActions, OrnsteinUhlenbeckNoise
 from rein.algorithms.off_policy.sarsa_policies import DeterministicPolicy, PolicySample, StochasticPolicy
 from rein.algorithms.off_policy.sarsa_structures import SarsaInfo, SarsaLossInfo, SarsaState, with_steps_before
 from rein.config import configurable

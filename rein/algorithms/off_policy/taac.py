@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from rein import nest
-from rein.algorithms.off_policy.critics import Critics, action_gradient_loss, keep_target_statistics, pessimistic
+from rein.algorithms.losses.critics import Critics, action_gradient_loss, keep_target_statistics, pessimistic
 from rein.algorithms.off_policy.sac_settings import TargetEntropies, find_target_entropy
 from rein.algorithms.off_policy.taac_loss import TAACTDLoss
 from rein.algorithms.off_policy.taac_settings import check_settings

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
+from rein.algorithms.losses.critics import pessimistic, weighted_sum
 from rein.algorithms.offline.policies import check_continuous, check_length, require_two_steps
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
@@ -34,7 +35,7 @@ from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, ValueNetwork
-from rein.ops import exp_advantage_weight, expectile_loss, pessimistic, sequence_priority, weighted_sum
+from rein.ops import exp_advantage_weight, expectile_loss, sequence_priority
 from rein.specs import TensorSpec
 from rein.statistics import TargetUpdater
 

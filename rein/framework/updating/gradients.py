@@ -134,11 +134,8 @@ def losses(algorithm: "Algorithm", batch: Batch, weights: Tensor | None, setting
 def train_info(algorithm: "Algorithm", batch: Batch, settings: UpdateSettings) -> Nest:
     """Infos [T, B, ...] of `train_step` over sequences [B, T, ...]."""
     experience = batch.experience
-    independent = settings.temporally_independent_train_step
-    if independent is None:
-        independent = nest.is_empty(algorithm.train_state_spec)
     arguments = (experience.time_step, experience.state, experience.rollout_info)
-    if independent:
+    if settings.temporally_independent_train_step:
         if batch.is_offline and algorithm.has_own_offline_step:
             offline_step = partial(algorithm.train_step_offline, pre_train=batch.pre_train)
             return steps_at_once(offline_step, algorithm.train_state_spec, *arguments).info
@@ -173,10 +170,11 @@ def differentiate(
     if not isinstance(loss, Tensor) or not loss.requires_grad or not parameters:
         return [None] * len(parameters)
     loss = loss if weight == 1.0 else weight * loss
-    if all(parameter.requires_grad for parameter in parameters):
-        return list(torch.autograd.grad(loss, parameters, allow_unused=True))
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    found = iter(torch.autograd.grad(loss, trained, allow_unused=True))
+    values = torch.autograd.grad(loss, trained, allow_unused=True)
+    if len(trained) == len(parameters):
+        return list(values)
+    found = iter(values)
     return [next(found) if parameter.requires_grad else None for parameter in parameters]
 
 

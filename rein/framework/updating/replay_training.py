@@ -88,7 +88,7 @@ class ReplayTraining:
         """
         # A plain list keeps the learner from becoming a submodule of anything that holds this object.
         self._learner = [learner]
-        self.settings = settings
+        self.settings = settings.of_learner(learner.train_state_spec)
         self.buffer: ReplayBuffer | None = None
         self.buffer_ctor: Callable[..., Any] = ReplayBuffer
         self.transformer: DataTransformer | None = None

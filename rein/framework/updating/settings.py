@@ -1,9 +1,11 @@
 """`UpdateSettings`: how to learn from stored data."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from rein import nest
 from rein.framework.trainer_config import TrainerConfig
+from rein.nest import Nest
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class UpdateSettings:
         if config is None:
             return cls()
         return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
+
+    def of_learner(self, train_state_spec: Nest) -> "UpdateSettings":
+        """The same with what depends on the learner: steps are independent of each other if it has no memory."""
+        if self.temporally_independent_train_step is not None:
+            return self
+        return replace(self, temporally_independent_train_step=nest.is_empty(train_state_spec))
 
     @property
     def sequence_length(self) -> int:

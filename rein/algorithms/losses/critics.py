@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rein import nest
 from rein.nest import Nest
 from rein.networks import Network
-from rein.ops import pessimistic, sequence_priority
+from rein.ops import sequence_priority
 from rein.specs import TensorSpec
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "replicas_td_loss",
     "require_infos",
     "sequence_priority",
+    "weighted_sum",
 ]
 
 
@@ -100,9 +101,38 @@ class Critics(nn.Module):
             values: [..., D], or [...] for a scalar reward.
             reward_weights: [D]; None sums.
         """
-        if not self._reward_shape:
-            return values
-        return values.sum(-1) if reward_weights is None else (values * reward_weights).sum(-1)
+        return weighted_sum(values, reward_weights) if self._reward_shape else values
+
+
+def pessimistic(values: Tensor, reward_weights: Tensor | None) -> Tensor:
+    """Gives the lowest of the replicas.
+
+    Args:
+        values: [B, R] or [B, R, D].
+        reward_weights: [D]; a dimension with a negative weight takes the highest instead.
+
+    Returns:
+        [B] or [B, D].
+    """
+    if values.shape[1] == 1:
+        return values[:, 0]
+    if reward_weights is None:
+        return values.amin(dim=1)
+    sign = reward_weights.sign()
+    return (values * sign).amin(dim=1) * sign
+
+
+def weighted_sum(values: Tensor, reward_weights: Tensor | None) -> Tensor:
+    """Gives the one number that a policy is improved by.
+
+    Args:
+        values: [..., D], for a vector reward.
+        reward_weights: [D]; None sums.
+
+    Returns:
+        [...].
+    """
+    return values.sum(-1) if reward_weights is None else (values * reward_weights).sum(-1)
 
 
 def action_gradient_loss(value: Tensor, action: Nest, clipping: float | None = None) -> Tensor:

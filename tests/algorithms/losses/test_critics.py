@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from rein.algorithms.losses import OneStepTDLoss
-from rein.algorithms.off_policy.critics import (
+from rein.algorithms.losses.critics import (
     Critics,
     action_gradient_loss,
     pessimistic,
     replicas_td_loss,
     sequence_priority,
+    weighted_sum,
 )
 from rein.networks import CriticNetwork
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -118,3 +119,12 @@ def test_at_least_one_critic_is_needed() -> None:
         Critics(CriticNetwork(specs), 0, TensorSpec(()))
     with pytest.raises(ValueError, match="scalars or vectors"):
         Critics(CriticNetwork(specs), 1, TensorSpec((2, 2)))
+
+
+def test_pessimistic_takes_the_lowest_and_of_costs_the_highest() -> None:
+    values = torch.tensor([[[1.0, 1.0], [2.0, 3.0]]])
+    torch.testing.assert_close(pessimistic(values[..., 0], None), torch.tensor([1.0]))
+    torch.testing.assert_close(pessimistic(values, torch.tensor([1.0, -0.5])), torch.tensor([[1.0, 3.0]]))
+    torch.testing.assert_close(
+        weighted_sum(torch.tensor([[1.0, 3.0]]), torch.tensor([1.0, -0.5])), torch.tensor([-0.5])
+    )
