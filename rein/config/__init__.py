@@ -34,6 +34,7 @@ from rein.config.rebuilding import load_saved_config
 from rein.config.render import (
     get_inoperative_configs,
     get_operative_configs,
+    get_unused_overrides,
     inoperative_config_str,
     operative_config_str,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "get_config_value",
     "get_inoperative_configs",
     "get_operative_configs",
+    "get_unused_overrides",
     "import_config",
     "inoperative_config_str",
     "install_name_resolver",

@@ -5,10 +5,11 @@ import functools
 import keyword
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from rein.config.configs import ACTIVE, Configs
-from rein.config.names import CONF_MODULES, USER_PATH
+from rein.config.errors import Place
+from rein.config.names import CONF_MODULES, USER_PATH, Configurable
 
 _USER_PREFIX = ".".join(USER_PATH) + "."
 
@@ -32,6 +33,25 @@ def get_inoperative_configs() -> list[tuple[str, Any]]:
     inoperative = [(name, setting.value) for name, setting in configs.settings.items() if name not in configs.used]
     inoperative += [(pre.name, pre.value) for pre in configs.pre_settings if pre.bound_to is None]
     return sorted(inoperative, key=lambda pair: pair[0])
+
+
+class UnusedOverride(NamedTuple):
+    """A value that was given from outside of all confs and that nothing has used."""
+
+    owner: Configurable
+    parameter: str
+    place: Place
+
+
+def get_unused_overrides() -> list[UnusedOverride]:
+    """What was given from outside of all confs, by a command or a script, but not used so far."""
+    configs = ACTIVE.configs
+    unused = []
+    for name, setting in configs.settings.items():
+        if setting.outside and setting.source is None and name not in configs.used:
+            owner, parameter = configs.locate(name)
+            unused.append(UnusedOverride(owner, parameter, setting.place))
+    return unused
 
 
 def operative_config_str() -> str:

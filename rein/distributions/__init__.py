@@ -18,6 +18,7 @@ from rein.distributions.bounds import Bounds
 from rein.distributions.categorical import (
     Categorical,
     MultiCategorical,
+    OneHotCategorical,
     OneHotCategoricalGumbelSoftmax,
     OneHotCategoricalStraightThrough,
     standard_gumbel,
@@ -56,6 +57,7 @@ __all__ = [
     "DistributionSpec",
     "Mixture",
     "MultiCategorical",
+    "OneHotCategorical",
     "OneHotCategoricalGumbelSoftmax",
     "OneHotCategoricalStraightThrough",
     "Recipe",

@@ -172,10 +172,8 @@ class MultiCategorical(Distribution):
         return self.table.entropy().sum(-1)
 
 
-class OneHotCategoricalStraightThrough(Distribution):
-    """One choice out of n as a one-hot vector, whose `rsample` passes gradient to the probabilities.
-
-    The gradient of the straight-through estimator (Bengio et al. 2013) is biased.
+class OneHotCategorical(Distribution):
+    """One choice out of n as a one-hot vector; no gradient passes through samples.
 
     Args:
         logits: [batch, n] log-probabilities up to a constant; give this or `probs`.
@@ -184,6 +182,7 @@ class OneHotCategoricalStraightThrough(Distribution):
 
     param_names = ("logits",)
     is_discrete = True
+    has_rsample = False
     event_ndims = 1
 
     def __init__(self, logits: Tensor | None = None, probs: Tensor | None = None) -> None:
@@ -211,11 +210,6 @@ class OneHotCategoricalStraightThrough(Distribution):
         return self._one_hot(self.choice.mode)
 
     @property
-    def rmode(self) -> Tensor:
-        """[batch, n] the mode, with the gradient of the probabilities."""
-        return straight_through(self.mode, self.probs)
-
-    @property
     def mean(self) -> Tensor:
         """[batch, n] the probabilities."""
         return self.probs
@@ -230,10 +224,6 @@ class OneHotCategoricalStraightThrough(Distribution):
         """Returns one-hot samples, [sample_shape, batch, n]."""
         return self._one_hot(self.choice.sample(sample_shape))
 
-    def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """Returns one-hot samples with the gradient of the probabilities, [sample_shape, batch, n]."""
-        return straight_through(self.sample(sample_shape), self.probs)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Returns the log-probability of one-hot `value`, [sample_shape, batch]."""
         log_probs = self.choice.log_probs
@@ -245,6 +235,28 @@ class OneHotCategoricalStraightThrough(Distribution):
 
     def _one_hot(self, index: Tensor) -> Tensor:
         return one_hot(index, self.logits.shape[-1]).to(self.logits.dtype)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One choice out of n as a one-hot vector, whose `rsample` passes gradient to the probabilities.
+
+    The gradient of the straight-through estimator (Bengio et al. 2013) is biased.
+
+    Args:
+        logits: [batch, n] log-probabilities up to a constant; give this or `probs`.
+        probs: [batch, n] probabilities up to a factor.
+    """
+
+    has_rsample = True
+
+    @property
+    def rmode(self) -> Tensor:
+        """[batch, n] the mode, with the gradient of the probabilities."""
+        return straight_through(self.mode, self.probs)
+
+    def rsample(self, sample_shape: Shape = ()) -> Tensor:
+        """Returns one-hot samples with the gradient of the probabilities, [sample_shape, batch, n]."""
+        return straight_through(self.sample(sample_shape), self.probs)
 
 
 class OneHotCategoricalGumbelSoftmax(OneHotCategoricalStraightThrough):

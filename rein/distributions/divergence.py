@@ -16,6 +16,7 @@ from rein.distributions.bounded_normal import ClippedNormal, TruncatedNormal
 from rein.distributions.categorical import (
     Categorical,
     MultiCategorical,
+    OneHotCategorical,
     OneHotCategoricalGumbelSoftmax,
     OneHotCategoricalStraightThrough,
 )
@@ -123,7 +124,7 @@ def _multi_categorical(p: MultiCategorical, q: MultiCategorical) -> Tensor:
     return _categorical(p.table, q.table).sum(-1)
 
 
-def _one_hot(p: OneHotCategoricalStraightThrough, q: OneHotCategoricalStraightThrough) -> Tensor:
+def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
     return _categorical(p.choice, q.choice)
 
 
@@ -144,6 +145,7 @@ _CLOSED_FORMS: dict[type[Distribution], Callable[[Any, Any], Tensor]] = {
     Beta: _beta,
     Categorical: _categorical,
     MultiCategorical: _multi_categorical,
+    OneHotCategorical: _one_hot,
     OneHotCategoricalStraightThrough: _one_hot,
     OneHotCategoricalGumbelSoftmax: _one_hot,
     Deterministic: _deterministic,

@@ -14,6 +14,7 @@ from rein.distributions import (
     Distribution,
     Mixture,
     MultiCategorical,
+    OneHotCategorical,
     OneHotCategoricalGumbelSoftmax,
     OneHotCategoricalStraightThrough,
     TruncatedNormal,
@@ -84,7 +85,7 @@ class CategoricalProjectionNetwork(ProjectionNetwork):
 
 @configurable
 class OnehotCategoricalProjectionNetwork(ProjectionNetwork):
-    """One-hot choices of the size of the action vector, with a gradient through samples."""
+    """One-hot choices of the size of the action vector, with a gradient through samples unless they are plain."""
 
     def __init__(
         self,
@@ -101,24 +102,30 @@ class OnehotCategoricalProjectionNetwork(ProjectionNetwork):
             input_size: length of the input vector.
             action_spec: [n] floats that hold a one-hot code.
             logits_init_output_factor: gain of the initial weights; small is near uniform.
-            mode: "st" is the straight-through estimator, "st-gumbel" that of the Gumbel softmax.
+            mode: "st" is the straight-through estimator, "st-gumbel" that of the Gumbel softmax; "gumbel" gives relaxed
+                samples of the latter; with "plain" no gradient passes through samples.
             temperature: of the Gumbel softmax.
             name: of this network.
         """
         super().__init__(input_size, action_spec, name)
         if action_spec.ndim != 1 or not action_spec.is_continuous:
             raise ValueError(f"{name}: needs a vector of floats, got {action_spec}")
-        if mode not in ("st", "st-gumbel"):
-            raise ValueError(f"{name}: mode is {mode!r}; choose 'st' or 'st-gumbel'")
+        if mode not in ("st", "st-gumbel", "gumbel", "plain"):
+            raise ValueError(f"{name}: mode is {mode!r}; choose 'st', 'st-gumbel', 'gumbel' or 'plain'")
         self._mode = mode
         self._temperature = temperature
         self.logits = FC(input_size, action_spec.numel, kernel_init_gain=logits_init_output_factor)
 
     def distribution(self, x: Tensor) -> Distribution:
         """The one-hot distribution for [..., input_size]."""
+        logits = self.logits(x)
+        if self._mode == "plain":
+            return OneHotCategorical(logits=logits)
         if self._mode == "st":
-            return OneHotCategoricalStraightThrough(logits=self.logits(x))
-        return OneHotCategoricalGumbelSoftmax(logits=self.logits(x), temperature=self._temperature)
+            return OneHotCategoricalStraightThrough(logits=logits)
+        return OneHotCategoricalGumbelSoftmax(
+            logits=logits, temperature=self._temperature, hard=self._mode == "st-gumbel"
+        )
 
 
 @configurable

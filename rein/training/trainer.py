@@ -29,6 +29,7 @@ from rein.training.run_sinks import open_sinks
 from rein.training.schedule import Budget, Every
 from rein.training.signals import StopNowError, StopRequest
 from rein.training.threads import choose_threads, threads_record
+from rein.training.unused_settings import UnusedSettingError, refuse_settings_of_absent_algorithms
 
 logger = logging.getLogger(__name__)
 _EVALUATION_SECONDS = 4.0
@@ -125,12 +126,22 @@ class Trainer:
             self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
             self.specs = WorldSpecs.of(self.env)
             self.algorithm = build_algorithm(config, self.env)
+        self._refuse_settings()
         if config.evaluate and not has_environment():
             logger.warning("this run has no environment, so its policy is not evaluated: name one to have that")
             config.evaluate = False
         if config.summarize_output:
             summarize_outputs(self.algorithm)
         self.budget = Budget(config, self._num_envs)
+
+    def _refuse_settings(self) -> None:
+        """See `refuse_settings_of_absent_algorithms`; leaves no worlds behind."""
+        try:
+            refuse_settings_of_absent_algorithms(self.algorithm)
+        except UnusedSettingError:
+            if self.env is not None:
+                self.env.close()
+            raise
 
     @property
     def _is_stopping(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import rein
 from rein.cli import main
 from rein.compat.alf import alf_names
+from rein.config import fresh_configs
 from rein.training.recording import Manner, record_episodes
 
 CONFS = Path(__file__).parent / "alf_confs"
@@ -89,9 +90,42 @@ def test_names_are_ours_and_only_inside_the_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "import alf; found = alf.nest.utils.NestConcat, alf.nn.Sequential, alf.math.Sqrt1pTransform, alf.config1",
+        "import alf; found = alf.utils.losses.OrderedDiscreteRegressionLoss, alf.utils.losses.AsymmetricSimSiamLoss",
+        "import alf; found = alf.utils.summary_utils.summarize_variables, alf.utils.math_ops.clipped_exp",
+        "from alf.algorithms.ppg.ppg_aux_phase_loss import PPGAuxPhaseLoss as found",
+        "from alf.algorithms.ppg import DisjointPolicyValueNetwork as found",
+        "from alf.algorithms.sac_algorithm import SacInfo as found",
+        "from alf.algorithms.diayn_algorithm import create_discrete_skill_spec; found = create_discrete_skill_spec(5)",
+        "from alf.utils import dist_utils; found = dist_utils.StableTanh()",
+        "from alf.utils.schedulers import CyclicalScheduler as found",
+        "from alf.algorithms.data_transformer import RewardNormalizer as found",
+        "import alf; found = alf.networks.OnehotCategoricalProjectionNetwork",
+    ],
+)
+def test_a_name_is_found_by_every_way_that_confs_take(text: str, tmp_path: Path) -> None:
+    names: dict[str, object] = {}
+    with alf_names(tmp_path):
+        exec(text, names)
+    assert names["found"] is not None
+
+
+def test_one_setting_is_given_by_config1(tmp_path: Path) -> None:
+    with fresh_configs(), alf_names(tmp_path):
+        import alf
+
+        alf.config1("PPOLoss.td_lambda", 0.25)
+        assert alf.get_config_value("PPOLoss.td_lambda") == 0.25
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("from alf.environments import suite_carla", "there is no CARLA here"),
+        ("from alf.environments.carla_env import CameraSensor", "there is no CARLA here"),
+        ("from alf.environments.metadrive.sensors import VectorizedSensor", "there is no MetaDrive here"),
         ("from alf.algorithms.ppo_algorithm import Nothing", "Nothing has no counterpart"),
         ("import alf\nalf.algorithms.nothing.Nothing", "Nothing has no counterpart"),
         ("from alf.strange import x", "alf.strange has no counterpart"),

@@ -34,6 +34,7 @@ CHOICES = {
     "multi_equal": lambda logits: D.MultiCategorical(logits, (3, 3)),
     "multi_ragged": lambda logits: D.MultiCategorical(logits, (2, 4)),
     "multi_table": lambda logits: D.MultiCategorical(logits.view(*logits.shape[:-1], 2, 3)),
+    "one_hot_plain": lambda logits: D.OneHotCategorical(logits=logits),
     "one_hot": lambda logits: D.OneHotCategoricalStraightThrough(logits=logits),
     "one_hot_gumbel": lambda logits: D.OneHotCategoricalGumbelSoftmax(logits=logits, temperature=0.5),
 }

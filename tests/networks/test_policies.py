@@ -65,6 +65,14 @@ def test_projections_have_the_documented_parameters():
     assert isinstance(mixture, Mixture)
     assert mixture.log_prob(mixture.sample()).shape == (3,)
     onehot = OnehotCategoricalProjectionNetwork(5, TensorSpec((4,)), mode="st-gumbel")(X)[0]
+    plain = OnehotCategoricalProjectionNetwork(5, TensorSpec((4,)), mode="plain")(X)[0]
+    assert not plain.has_rsample
+    assert not plain.sample().requires_grad
+    torch.testing.assert_close(plain.sample().sum(-1), torch.ones(len(X)))
+    relaxed = OnehotCategoricalProjectionNetwork(5, TensorSpec((4,)), mode="gumbel")(X)[0].rsample()
+    assert relaxed.requires_grad
+    assert ((relaxed > 0) & (relaxed < 1)).all()
+    torch.testing.assert_close(relaxed.sum(-1), torch.ones(len(X)))
     assert onehot.rsample().sum(-1).tolist() == pytest.approx([1.0] * 3)
 
 
@@ -140,7 +148,7 @@ def test_noisy_values_explore_in_training_only():
         (lambda: StableNormalProjectionNetwork(5, ACTION, inverse_std_transform="log"), "'softplus' or 'exp'"),
         (lambda: BetaProjectionNetwork(5, ACTION, max_concentration=0.0), "must exceed"),
         (lambda: TruncatedProjectionNetwork(5, ACTION, min_scale=0.0), "0 < min_scale"),
-        (lambda: OnehotCategoricalProjectionNetwork(5, ACTION, mode="hard"), "'st' or 'st-gumbel'"),
+        (lambda: OnehotCategoricalProjectionNetwork(5, ACTION, mode="hard"), "'st', 'st-gumbel', 'gumbel' or 'plain'"),
         (lambda: CategoricalProjectionNetwork(5, ACTION), "bounded discrete action"),
         (lambda: CategoricalProjectionNetwork(5, BoundedTensorSpec((), torch.int64, 1, 3)), "start at 0"),
         (lambda: QNetwork(VECTOR, ACTION), "one discrete scalar action"),

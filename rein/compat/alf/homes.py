@@ -1,6 +1,7 @@
 """Where the names of ALF's modules live here."""
 
 _ALGORITHMS = (
+    "rein.compat.alf.functions",
     "rein.algorithms.on_policy",
     "rein.algorithms.off_policy",
     "rein.algorithms.offline",
@@ -50,11 +51,12 @@ HOMES: dict[str, tuple[str, ...]] = {
     "alf.experience_replayers": ("rein.replay",),
     "alf.initializers": ("rein.networks.layers.initializers", "rein.networks.layers"),
     "alf.layers": _LAYERS,
-    "alf.math": ("rein.compat.alf.functions", "rein.ops"),
+    "alf.math": ("rein.compat.alf.functions", "rein.ops", "rein.algorithms.search"),
     "alf.metrics": ("rein.envs.metrics",),
     "alf.module": ("torch.nn",),
     "alf.nest": ("rein.nest", "rein.networks.layers"),
     "alf.networks": ("rein.networks", "rein.networks.layers"),
+    "alf.nn": ("rein.networks", "rein.networks.layers"),
     "alf.optimizers": ("rein.optimizers",),
     "alf.pretrained": (),
     "alf.summary": ("rein.runtime.summary",),
@@ -74,8 +76,8 @@ REAL = {
 """Modules of ours that are the counterpart of one, with its functions."""
 
 NOT_TO_BE_HAD = {
-    "suite_carla": "CARLA",
-    "suite_metadrive": "MetaDrive",
+    "carla": "CARLA",
+    "metadrive": "MetaDrive",
     "suite_highway": "Highway",
     "suite_mario": "Super Mario",
     "suite_socialbot": "SocialBot",
@@ -87,8 +89,17 @@ NOT_TO_BE_HAD = {
     "suite_dmlab": "DeepMind Lab",
     "suite_go": "Go",
 }
+"""Worlds by what stands in the names of their modules: for want of the worlds there is nothing to give."""
+
+
+def missing_world(module: str) -> str | None:
+    """The world that an ALF module is about, if it is not to be had here."""
+    found = (world for part, world in NOT_TO_BE_HAD.items() if part in module.rpartition("alf.environments.")[2])
+    return next(found, None) if module.startswith("alf.environments.") else None
 
 
 def homes_of(module: str) -> tuple[str, ...] | None:
-    """Packages to look the names of an ALF module up in; None if nothing is known about it."""
-    return HOMES.get(module, HOMES.get(module.rpartition(".")[0]) if module.count(".") > 1 else None)
+    """Packages to look the names of an ALF module up in, those of the nearest one above it that is known; None without."""
+    while module not in HOMES and module.count(".") > 1:
+        module = module.rpartition(".")[0]
+    return HOMES.get(module)

@@ -7,10 +7,11 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from rein.compat.alf.homes import HOMES, NOT_TO_BE_HAD, REAL, homes_of
+from rein.compat.alf.homes import HOMES, REAL, homes_of, missing_world
 from rein.config import import_config
 
 _PAGE = "see docs/from_alf.md"
@@ -32,18 +33,34 @@ class AlfModule(ModuleType):
             return import_module(real)
         if f"{module}.{name}" in HOMES:
             return import_module(f"{module}.{name}")
-        for home in homes_of(module) or ():
-            try:
-                return getattr(import_module(home), name)
-            except AttributeError:
-                continue
+        homes = homes_of(module) or ()
+        for home in homes:
+            found = getattr(import_module(home), name, None)
+            # A module of ours may have the name of one of ALF's and hold other things.
+            if found is not None and not isinstance(found, ModuleType):
+                return found
         if homes_of(f"{module}.{name}") is not None and name.islower():
             return import_module(f"{module}.{name}")
+        for home in homes:
+            if (found := _inside(home, name)) is not None:
+                return found
         raise AlfNameError(f"{module}.{name} has no counterpart here: {_PAGE}")
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Refuses: what looked like a module in an import was a function."""
         raise AlfNameError(f"{self.__name__} has no counterpart here: {_PAGE}")
+
+
+def _inside(home: str, name: str) -> Any:
+    """What a module inside of one of our packages calls so: a tuple or a part that the package does not show; or None."""
+    package = import_module(home)
+    if name.startswith("_"):
+        return None
+    for module in iter_modules(getattr(package, "__path__", ())):
+        found = vars(import_module(f"{home}.{module.name}")).get(name)
+        if found is not None and getattr(found, "__module__", "").startswith(home):
+            return found
+    return None
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -59,8 +76,8 @@ class _Finder(MetaPathFinder, Loader):
             return None
         last = fullname.rpartition(".")[2]
         # Not a ModuleNotFoundError: `from alf.x import Name` would put a text of its own in the place of this one.
-        if last in NOT_TO_BE_HAD:
-            raise ImportError(f"{fullname}: there is no {NOT_TO_BE_HAD[last]} here: {_PAGE}", name=fullname)
+        if (world := missing_world(fullname)) is not None:
+            raise ImportError(f"{fullname}: there is no {world} here: {_PAGE}", name=fullname)
         if homes_of(fullname) is None or not last.islower():
             raise ImportError(f"{fullname} has no counterpart here: {_PAGE}", name=fullname)
         return ModuleSpec(fullname, self, is_package=True)
@@ -98,6 +115,7 @@ def alf_names(folder: Path) -> Iterator[None]:
     finder = _Finder(folder)
     sys.meta_path.insert(0, finder)
     try:
+        import_module("alf.nest.utils")  # `alf.nest` is a module of ours, which has no such attribute by itself.
         yield
     finally:
         sys.meta_path.remove(finder)
