@@ -25,6 +25,9 @@ from rein.cli.command import (
 )
 from rein.config.names import did_you_mean
 
+_TRACEBACK = re.compile(r"^Traceback \(most recent call last\):\n((?: .*\n)+).*\n", re.MULTILINE)
+_FRAME = re.compile(r'^ *File "(.*)", line ([0-9]+)', re.MULTILINE)
+
 COMMANDS = {
     "train": "train an agent from a conf, the zoo, or an algorithm and an environment",
     "resume": "go on with a run that was stopped, or train a finished one longer",
@@ -141,11 +144,21 @@ def _command_list() -> str:
     return "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
 
 
+def _without_traceback(text: str) -> str:
+    """A message that quotes a traceback, with the innermost place in its stead: in one line it could not be read."""
+
+    def place(found: re.Match[str]) -> str:
+        path, line = _FRAME.findall(found[1])[-1]
+        return f"at {os.path.relpath(path) if path.startswith(os.getcwd()) else path}:{line}\n"
+
+    return _TRACEBACK.sub(place, text)
+
+
 def _report_error(error: Exception, session: Session, debug: bool) -> int:
     if debug:
         traceback.print_exc()
     is_bad_input = isinstance(error, _EXPECTED) and not session.is_working
-    message = " ".join(str(error).split()) or type(error).__name__
+    message = " ".join(_without_traceback(str(error)).split()) or type(error).__name__
     notes = [" ".join(note.split()) for note in getattr(error, "__notes__", ())]
     message += f" ({'; '.join(notes[:_MOST_NOTES])})" if notes else ""
     if not isinstance(error, _EXPECTED):

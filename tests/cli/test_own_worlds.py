@@ -80,3 +80,15 @@ def test_what_is_not_there_is_said(folder: Path, capsys: pytest.CaptureFixture[s
 def test_other_commands_do_not_look_into_the_folder(folder: Path) -> None:
     assert main(["list", "parts"]) == 0
     assert str(folder) not in sys.path
+
+
+def test_a_bug_of_a_world_ends_in_one_line_with_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "still_world.py").write_text(
+        WORLD + "\n\nclass Bug(Still):\n    def step(self, action):\n        return 1 / 0\n"
+    )
+    command = ["train", "--algorithm", "ppo", "--env", "still_world:Bug", "--dir", "run"]
+    assert main([*command, "num_workers=1", "num_parallel_environments=1", "evaluate=False"]) == 1
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("rein: failed: EnvironmentFaultError: environment 0 raised")
+    assert "ZeroDivisionError: division by zero at still_world.py:26 This is fault number" in last
+    assert "Traceback" not in last
