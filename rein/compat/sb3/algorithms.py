@@ -5,8 +5,8 @@ from typing import Any
 
 from rein.compat.sb3 import settings
 from rein.compat.sb3.keywords import refuse
-from rein.compat.sb3.model import BaseAlgorithm
 from rein.compat.sb3.noise import ActionNoise
+from rein.compat.sb3.saved_model import BaseAlgorithm
 
 Schedule = float | Callable[[float], float]
 Options = dict[str, Any] | None
@@ -21,7 +21,7 @@ class OnPolicyAlgorithm(BaseAlgorithm):
 
     @property
     def steps_per_rollout(self) -> int:
-        """See `BaseAlgorithm`."""
+        """See `TrainedModel`."""
         return self.n_steps
 
 
@@ -35,7 +35,7 @@ class OffPolicyAlgorithm(BaseAlgorithm):
 
     @property
     def steps_per_rollout(self) -> int:
-        """See `BaseAlgorithm`."""
+        """See `TrainedModel`."""
         number, unit = self.train_freq if isinstance(self.train_freq, tuple | list) else (self.train_freq, "step")
         if unit != "step":
             refuse(type(self).__name__, "train_freq", self.train_freq, 'give a number of steps, such as (100, "step")')
@@ -43,12 +43,14 @@ class OffPolicyAlgorithm(BaseAlgorithm):
 
     @property
     def updates_per_rollout(self) -> int:
-        """See `BaseAlgorithm`."""
+        """See `TrainedModel`."""
         return self.steps_per_rollout * self.n_envs if self.gradient_steps < 0 else self.gradient_steps
 
 
 class PPO(OnPolicyAlgorithm):
     """Proximal policy optimization (Schulman et al. 2017)."""
+
+    settings_of = staticmethod(settings.ppo_settings)
 
     def __init__(
         self,
@@ -82,13 +84,11 @@ class PPO(OnPolicyAlgorithm):
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
 
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.ppo_settings(self)}
-
 
 class A2C(OnPolicyAlgorithm):
     """Advantage actor-critic (Mnih et al. 2016)."""
 
+    settings_of = staticmethod(settings.a2c_settings)
     reports_every = 100
 
     def __init__(
@@ -120,13 +120,11 @@ class A2C(OnPolicyAlgorithm):
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
 
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.a2c_settings(self)}
-
 
 class DQN(OffPolicyAlgorithm):
     """Deep Q-learning (Mnih et al. 2013)."""
 
+    settings_of = staticmethod(settings.dqn_settings)
     exploration_initial_eps: float
     exploration_final_eps: float
     exploration_fraction: float
@@ -163,9 +161,6 @@ class DQN(OffPolicyAlgorithm):
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
 
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.dqn_settings(self)}
-
     def exploration_schedule(self, remaining: float) -> float:
         """The chance of a random action, by what is left of the training, from 1 to 0."""
         done = min(1.0, (1.0 - remaining) / max(self.exploration_fraction, 1e-12))
@@ -182,6 +177,8 @@ class DQN(OffPolicyAlgorithm):
 
 class SAC(OffPolicyAlgorithm):
     """Soft actor-critic (Haarnoja et al. 2018)."""
+
+    settings_of = staticmethod(settings.sac_settings)
 
     def __init__(
         self,
@@ -217,12 +214,11 @@ class SAC(OffPolicyAlgorithm):
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
 
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.sac_settings(self)}
-
 
 class TD3(OffPolicyAlgorithm):
     """Twin delayed DDPG (Fujimoto et al. 2018)."""
+
+    settings_of = staticmethod(settings.td3_settings)
 
     def __init__(
         self,
@@ -255,15 +251,14 @@ class TD3(OffPolicyAlgorithm):
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
 
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.td3_settings(self)}
-
     def _sampled_share(self) -> float:
         return 0.0
 
 
 class DDPG(OffPolicyAlgorithm):
     """Deep deterministic policy gradient (Lillicrap et al. 2016)."""
+
+    settings_of = staticmethod(settings.ddpg_settings)
 
     def __init__(
         self,
@@ -291,9 +286,6 @@ class DDPG(OffPolicyAlgorithm):
     ) -> None:
         """See `docs/from_sb3.md` for what each keyword becomes; those that cannot be honoured are refused."""
         super().__init__(locals())
-
-    def _settings(self) -> settings.Settings:
-        return {**settings.run_settings(self), **settings.ddpg_settings(self)}
 
     def _sampled_share(self) -> float:
         return 0.0

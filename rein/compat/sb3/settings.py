@@ -9,37 +9,32 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-import rein.optimizers
 from rein import nest
 from rein.algorithms.losses import ActorCriticLoss, OneStepTDLoss, PPOLoss
 from rein.algorithms.off_policy import DdpgAlgorithm, DqnAlgorithm, SacAlgorithm, Td3Algorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
-from rein.compat.sb3.extractors import extractor_inputs
 from rein.compat.sb3.keywords import Clock, OfProgress, PolicyOptions, number, refuse, require_default
+from rein.compat.sb3.networks import actor_network, critic_network, make_optimizer, value_network
 from rein.compat.sb3.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from rein.data_structures import AlgStep, TimeStep
 from rein.networks import (
     ActorDistributionNetwork,
     ActorNetwork,
-    CriticNetwork,
     NormalProjectionNetwork,
     QNetwork,
-    ValueNetwork,
 )
-from rein.networks.layers import Cast, Scale, torch_linear_init
-from rein.networks.spec_encoders import NATURE_LAYERS, SpecEncoder
+from rein.networks.layers import torch_linear_init
 from rein.ops import clipped_exp, element_wise_huber_loss
 from rein.optimizers.rmsprop_tf import RMSpropTF
 from rein.runtime.schedules import Scheduler
 
 if TYPE_CHECKING:
-    from rein.compat.sb3.model import BaseAlgorithm
+    from rein.compat.sb3.model import TrainedModel
 
 Settings = dict[str, Any]
-_IMAGE_FEATURES = 512
 
 
-def run_settings(model: "BaseAlgorithm") -> Settings:
+def run_settings(model: "TrainedModel") -> Settings:
     """What all models have in common."""
     return {
         "TrainerConfig.random_seed": model.run_seed,
@@ -53,65 +48,7 @@ def run_settings(model: "BaseAlgorithm") -> Settings:
     }
 
 
-# Networks.
-
-
-def _inputs(model: "BaseAlgorithm", options: PolicyOptions) -> dict[str, Any]:
-    """Arguments of networks that say what they do with images; other inputs get an encoder that fits them."""
-    if options.extractor is not None:
-        return extractor_inputs(model.observation_space, options.extractor, options.extractor_kwargs)
-    if options.kind != "CnnPolicy":
-        return {}
-    scaled = SpecEncoder([Cast(), Scale(1 / 255)], "image")
-    return {"input_preprocessors": scaled, "conv_layer_params": NATURE_LAYERS}
-
-
-def _layers(options: PolicyOptions, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return (_IMAGE_FEATURES, *sizes) if options.kind == "CnnPolicy" and options.extractor is None else sizes
-
-
-def _activation(options: PolicyOptions) -> Any:
-    """That of the hidden layers; convolutions have rectifiers, and all layers of a network the same."""
-    return torch.relu if options.kind == "CnnPolicy" and not options.actor else options.activation
-
-
-def _actor(model: "BaseAlgorithm", options: PolicyOptions, network: Any, **more: Any) -> Any:
-    layers = _layers(options, options.actor)
-    return partial(network, fc_layer_params=layers, activation=_activation(options), **_inputs(model, options), **more)
-
-
-def _critic(model: "BaseAlgorithm", options: PolicyOptions) -> Any:
-    layers = _layers(options, options.critic)
-    if options.kind != "CnnPolicy":
-        return partial(CriticNetwork, joint_fc_layer_params=layers, activation=_activation(options))
-    return partial(
-        CriticNetwork,
-        observation_input_processors=_inputs(model, options)["input_preprocessors"],
-        observation_conv_layer_params=NATURE_LAYERS,
-        observation_fc_layer_params=layers[:1],
-        joint_fc_layer_params=layers[1:],
-        activation=_activation(options),
-    )
-
-
-def _optimizer(
-    model: "BaseAlgorithm", options: PolicyOptions, limit: float | None, default: Any = None, **more: Any
-) -> Any:
-    """The optimizer that the keywords describe, once for each group of parameters."""
-    owner = type(model).__name__
-    rate = number(owner, "learning_rate", model.learning_rate, model.clock)
-    clipping = {} if not limit else {"gradient_clipping": float(limit), "clip_by_global_norm": True}
-    made = (
-        default if default is not None and not options.names_optimizer else getattr(rein.optimizers, options.optimizer)
-    )
-    arguments = {**(more if not options.names_optimizer else {}), **options.optimizer_kwargs}
-    try:
-        return made(lr=rate, **clipping, **arguments)
-    except TypeError as error:
-        refuse(f"{owner}, policy_kwargs", "optimizer_kwargs", options.optimizer_kwargs, str(error))
-
-
-def _continuous_space(model: "BaseAlgorithm") -> spaces.Box:
+def _continuous_space(model: "TrainedModel") -> spaces.Box:
     space = model.action_space
     if not isinstance(space, spaces.Box):
         raise ValueError(
@@ -137,14 +74,8 @@ def _actor_critic(model: Any, options: PolicyOptions) -> Settings:
         "NormalProjectionNetwork.state_dependent_std": False,
         "NormalProjectionNetwork.std_transform": torch.exp,
         "NormalProjectionNetwork.std_bias_initializer_value": options.log_std_init,
-        "actor": _actor(model, options, ActorDistributionNetwork, **initial),
-        "value": partial(
-            ValueNetwork,
-            fc_layer_params=_layers(options, options.critic),
-            activation=_activation(options),
-            **_inputs(model, options),
-            **initial,
-        ),
+        "actor": actor_network(model, options, ActorDistributionNetwork, **initial),
+        "value": value_network(model, options, **initial),
     }
 
 
@@ -154,7 +85,7 @@ def ppo_settings(model: Any) -> Settings:
     options = PolicyOptions("PPO", model.policy_name, model.policy_kwargs, (64, 64), "Tanh", "vf")
     networks = _actor_critic(model, options)
     networks["PPOLoss.importance_ratio_clipping"] = number("PPO", "clip_range", model.clip_range, model.clock)
-    optimizer = _optimizer(model, options, model.max_grad_norm, eps=1e-5)
+    optimizer = make_optimizer(model, options, model.max_grad_norm, eps=1e-5)
     return {
         **_algorithm("PPOAlgorithm", PPOAlgorithm, networks, optimizer, PPOLoss),
         "PPOLoss.gamma": model.gamma,
@@ -175,7 +106,7 @@ def a2c_settings(model: Any) -> Settings:
     options = PolicyOptions("A2C", model.policy_name, model.policy_kwargs, (64, 64), "Tanh", "vf")
     networks = _actor_critic(model, options)
     default = partial(RMSpropTF, alpha=0.99, eps=model.rms_prop_eps) if model.use_rms_prop else None
-    optimizer = _optimizer(model, options, model.max_grad_norm, default)
+    optimizer = make_optimizer(model, options, model.max_grad_norm, default)
     return {
         **_algorithm("ActorCriticAlgorithm", ActorCriticAlgorithm, networks, optimizer, ActorCriticLoss),
         "ActorCriticLoss.gamma": model.gamma,
@@ -276,8 +207,8 @@ def dqn_settings(model: Any) -> Settings:
     epsilon = OfProgress(model.exploration_schedule, model.clock)
     return {
         **_replay(model),
-        "DqnAlgorithm.q_network_cls": _actor(model, options, QNetwork),
-        "DqnAlgorithm.q_optimizer": _optimizer(model, options, model.max_grad_norm),
+        "DqnAlgorithm.q_network_cls": actor_network(model, options, QNetwork),
+        "DqnAlgorithm.q_optimizer": make_optimizer(model, options, model.max_grad_norm),
         "DqnAlgorithm.rollout_epsilon_greedy": BeforeStart(model.clock, model.learning_starts, 1.0, epsilon),
         "DqnAlgorithm.num_critic_replicas": 1,
         "DqnAlgorithm.critic_loss_ctor": OneStepTDLoss,
@@ -298,9 +229,11 @@ def sac_settings(model: Any) -> Settings:
     target = -float(np.prod(space.shape)) if model.target_entropy == "auto" else float(model.target_entropy)
     # There entropy is that of actions in [-1, 1], here of actions in their own units.
     target += float(np.log((space.high - space.low) / 2).sum())
-    actor = _actor(model, options, ActorDistributionNetwork, continuous_projection_net_ctor=NormalProjectionNetwork)
+    actor = actor_network(
+        model, options, ActorDistributionNetwork, continuous_projection_net_ctor=NormalProjectionNetwork
+    )
     random_action = BeforeStart(model.clock, model.learning_starts, 1.0, 0.0)
-    optimizers = [_optimizer(model, options, None) for _ in range(3)]
+    optimizers = [make_optimizer(model, options, None) for _ in range(3)]
     return {
         **_replay(model),
         "NormalProjectionNetwork.squash_mean": False,
@@ -308,7 +241,7 @@ def sac_settings(model: Any) -> Settings:
         "NormalProjectionNetwork.scale_distribution": True,
         "NormalProjectionNetwork.std_transform": clipped_exp,
         "SacAlgorithm.actor_network_cls": actor,
-        "SacAlgorithm.critic_network_cls": _critic(model, options),
+        "SacAlgorithm.critic_network_cls": critic_network(model, options),
         "SacAlgorithm.num_critic_replicas": options.num_critics,
         "SacAlgorithm.critic_loss_ctor": OneStepTDLoss,
         "SacAlgorithm.initial_log_alpha": math.log(temperature),
@@ -346,14 +279,14 @@ def _deterministic(model: Any, name: str, algorithm: Any, delay: int, num_critic
     options = PolicyOptions(owner, model.policy_name, model.policy_kwargs, (400, 300), "ReLU", "qf")
     return {
         **_replay(model),
-        f"{name}.actor_network_ctor": _actor(model, options, ActorNetwork),
-        f"{name}.critic_network_ctor": _critic(model, options),
+        f"{name}.actor_network_ctor": actor_network(model, options, ActorNetwork),
+        f"{name}.critic_network_ctor": critic_network(model, options),
         f"{name}.num_critic_replicas": options.num_critics if num_critics is None else num_critics,
         f"{name}.critic_loss_ctor": OneStepTDLoss,
         f"{name}.target_update_tau": model.tau,
         f"{name}.rollout_random_action": BeforeStart(model.clock, model.learning_starts, 1.0, 0.0),
-        f"{name}.actor_optimizer": _optimizer(model, options, None),
-        f"{name}.critic_optimizer": _optimizer(model, options, None),
+        f"{name}.actor_optimizer": make_optimizer(model, options, None),
+        f"{name}.critic_optimizer": make_optimizer(model, options, None),
         f"{name}.one_transition": True,
         "TrainerConfig.algorithm_ctor": algorithm,
     }

@@ -1,6 +1,6 @@
-"""See `rein.compat.sb3.model`."""
+"""See `rein.compat.sb3.saved_model`."""
 
-from rein.compat.sb3.model import (
+from rein.compat.sb3.saved_model import (
     BaseAlgorithm,
 )
 

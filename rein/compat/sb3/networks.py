@@ -1,0 +1,108 @@
+"""Networks and optimizers from `policy`, `policy_kwargs` and `learning_rate`."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import rein.optimizers
+from rein.compat.sb3.extractors import extractor_inputs
+from rein.compat.sb3.keywords import PolicyOptions, number, refuse
+from rein.networks import CriticNetwork, ValueNetwork
+from rein.networks.layers import Cast, Scale
+from rein.networks.spec_encoders import NATURE_LAYERS, SpecEncoder
+
+if TYPE_CHECKING:
+    from rein.compat.sb3.model import TrainedModel
+
+_IMAGE_FEATURES = 512
+
+
+def network_inputs(model: "TrainedModel", options: PolicyOptions) -> dict[str, Any]:
+    """Arguments of networks that say what they do with images; other inputs get an encoder that fits them."""
+    if options.extractor is not None:
+        return extractor_inputs(model.observation_space, options.extractor, options.extractor_kwargs)
+    if options.kind != "CnnPolicy":
+        return {}
+    scaled = SpecEncoder([Cast(), Scale(1 / 255)], "image")
+    return {"input_preprocessors": scaled, "conv_layer_params": NATURE_LAYERS}
+
+
+def layer_sizes(options: PolicyOptions, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Hidden layers: after convolutions of our own, one more that makes a vector of them."""
+    return (_IMAGE_FEATURES, *sizes) if options.kind == "CnnPolicy" and options.extractor is None else sizes
+
+
+def hidden_activation(options: PolicyOptions) -> Any:
+    """That of the hidden layers; convolutions have rectifiers, and all layers of a network the same."""
+    return torch.relu if options.kind == "CnnPolicy" and not options.actor else options.activation
+
+
+def actor_network(model: "TrainedModel", options: PolicyOptions, network: Any, **more: Any) -> Any:
+    """Makes a network from observations to actions, or their values.
+
+    Args:
+        model: with its spaces.
+        options: of its policy.
+        network: its class.
+        **more: further arguments of it.
+    """
+    layers = layer_sizes(options, options.actor)
+    return partial(
+        network, fc_layer_params=layers, activation=hidden_activation(options), **network_inputs(model, options), **more
+    )
+
+
+def value_network(model: "TrainedModel", options: PolicyOptions, **more: Any) -> Any:
+    """Makes the network of the value of an observation.
+
+    Args:
+        model: with its spaces.
+        options: of its policy.
+        **more: further arguments of the network.
+    """
+    layers = layer_sizes(options, options.critic)
+    activation = hidden_activation(options)
+    return partial(
+        ValueNetwork, fc_layer_params=layers, activation=activation, **network_inputs(model, options), **more
+    )
+
+
+def critic_network(model: "TrainedModel", options: PolicyOptions) -> Any:
+    """Makes a network of the value of an observation and an action."""
+    layers = layer_sizes(options, options.critic)
+    if options.kind != "CnnPolicy":
+        return partial(CriticNetwork, joint_fc_layer_params=layers, activation=hidden_activation(options))
+    return partial(
+        CriticNetwork,
+        observation_input_processors=network_inputs(model, options)["input_preprocessors"],
+        observation_conv_layer_params=NATURE_LAYERS,
+        observation_fc_layer_params=layers[:1],
+        joint_fc_layer_params=layers[1:],
+        activation=hidden_activation(options),
+    )
+
+
+def make_optimizer(
+    model: "TrainedModel", options: PolicyOptions, limit: float | None, default: Any = None, **more: Any
+) -> Any:
+    """The optimizer that the keywords describe, once for each group of parameters.
+
+    Args:
+        model: with its learning rate.
+        options: of its policy, which may name an optimizer.
+        limit: of the norm of all gradients; None or 0 is none.
+        default: makes one where the options name none; None is Adam.
+        **more: arguments of the default.
+    """
+    owner = type(model).__name__
+    rate = number(owner, "learning_rate", model.learning_rate, model.clock)
+    clipping = {} if not limit else {"gradient_clipping": float(limit), "clip_by_global_norm": True}
+    made = (
+        default if default is not None and not options.names_optimizer else getattr(rein.optimizers, options.optimizer)
+    )
+    arguments = {**(more if not options.names_optimizer else {}), **options.optimizer_kwargs}
+    try:
+        return made(lr=rate, **clipping, **arguments)
+    except TypeError as error:
+        refuse(f"{owner}, policy_kwargs", "optimizer_kwargs", options.optimizer_kwargs, str(error))
