@@ -12,6 +12,7 @@ import math
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,8 @@ from rein.board.details import describe, find_media, summarize
 from rein.board.evidence import list_evidence, read_evidence
 from rein.board.settings import compare
 from rein.board.shelf import ODD, Shelf, ShelvedRun, UnknownRunError
+from rein.runtime.cores import usable_cores
+from rein.runtime.scalar_helpers import Helper, HelperError
 from rein.training.statistics_of_runs import TRAINING_RETURN
 from rein.version import __version__
 
@@ -41,6 +44,9 @@ _DATA_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 _RANGE = re.compile(r"bytes=([0-9]{0,15})-([0-9]{0,15})")
 _BLOCK = 2**16
 _MOST_COMPARED = 12
+_MOST_HELPERS = 4
+_BYTES_PER_HELPER = 8 * 2**20
+"""Less is read sooner than a process starts."""
 
 
 class _Answer(NamedTuple):
@@ -90,11 +96,37 @@ class BoardServer(ThreadingHTTPServer):
         return thread
 
     def _read_all(self) -> None:
-        for run in self.shelf.runs():
+        """Reads all runs, much of it in as many processes as there are processors."""
+        left = deque(self.shelf.runs())
+        unread = sum(run.bytes_unread for run in left)
+        helpers = min(_MOST_HELPERS, unread // _BYTES_PER_HELPER, usable_cores() - 1)
+        threads = [threading.Thread(target=_read_by_helper, args=(left,), daemon=True) for _ in range(helpers)]
+        for thread in threads:
+            thread.start()
+        while (run := _next(left)) is not None:
             run.series()
+        for thread in threads:
+            thread.join()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that has left is no error."""
+
+
+def _next(left: deque[ShelvedRun]) -> ShelvedRun | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
+
+
+def _read_by_helper(left: deque[ShelvedRun]) -> None:
+    """Has another process read runs, from the other end; what it cannot read is read when it is asked for."""
+    try:
+        with Helper() as helper:
+            while left:
+                left.pop().read_by(helper)
+    except (HelperError, OSError, IndexError) as error:
+        logger.debug("a helper has ended: %r", error)
 
 
 class _Handler(BaseHTTPRequestHandler):

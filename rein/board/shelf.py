@@ -10,6 +10,7 @@ from typing import Any
 
 from rein.config.plain_files import PlainFileError, read_json
 from rein.runtime.scalar_files import SCALARS_FILE, ScalarFile, ScalarSeries
+from rein.runtime.scalar_helpers import Helper
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 
 _DEEPEST = 8
@@ -80,6 +81,25 @@ class ShelvedRun:
                 return self._scalars.read() if is_inside(path, self.directory.path) else {}
             except (ValueError, OSError):
                 return {}
+
+    @property
+    def bytes_unread(self) -> int:
+        """Bytes of scalars that were not read yet."""
+        return self._scalars.bytes_left
+
+    def read_by(self, helper: Helper) -> None:
+        """Has another process read the scalars, if nobody has yet; who asks for them meanwhile waits.
+
+        Args:
+            helper: that process.
+
+        Raises:
+            HelperError: it did not.
+        """
+        with self._lock:
+            path = self._scalars.path
+            if self._scalars.where()[1] == 0 and path.is_file() and is_inside(path, self.directory.path):
+                helper.read(self._scalars)
 
     def stamp(self) -> tuple[int, ...]:
         """Changes when what curves are made of does."""

@@ -12,7 +12,8 @@ import numpy as np
 
 SCALARS_FILE = "scalars.jsonl"
 MOST_BYTES_READ = 256 * 2**20
-_CHUNK_BYTES = 4 * 2**20
+_CHUNK_BYTES = 2**17  # What is made of more lines does not fit into a processor's cache.
+_MOST_BYTES_OF_A_LINE = 4 * 2**20
 _MIXER = np.uint64(2654435761)  # Spreads the steps that are kept evenly, whatever the interval between them.
 _NUMBER = rb"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 _USUAL_LINE = re.compile(
@@ -83,16 +84,44 @@ class ScalarFile:
             self._series = {name: _joined(parts) for name, parts in pieces.items()}
         return dict(self._series)
 
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return self._path
+
+    @property
+    def bytes_left(self) -> int:
+        """Bytes that were not read yet; 0 if the file is not there."""
+        try:
+            return max(0, self._path.stat().st_size - self._offset)
+        except OSError:
+            return 0
+
+    def where(self) -> tuple[tuple[int, int] | None, int, int]:
+        """How far it has been read, for `take_over`."""
+        return self._identity, self._offset, self._one_of
+
+    def take_over(self, where: tuple[tuple[int, int] | None, int, int], series: dict[str, ScalarSeries]) -> None:
+        """Goes on where another process has read to.
+
+        Args:
+            where: what its `where` gave.
+            series: what it has read.
+        """
+        (self._identity, self._offset, self._one_of), self._series = where, series
+
     def _chunks(self) -> Iterator[bytes]:
         """Whole lines that were not read yet, many at a time; a last line without its end waits for it."""
         with self._path.open("rb") as file:
             file.seek(self._offset)
             while chunk := file.read(_CHUNK_BYTES):
+                chunk += file.readline(_MOST_BYTES_OF_A_LINE)
                 end = chunk.rfind(b"\n") + 1
                 if not end:
                     return
                 self._offset += end
-                file.seek(self._offset)
+                if end < len(chunk):
+                    file.seek(self._offset)
                 yield chunk[:end]
 
     def _add(self, chunk: bytes, pieces: dict[str, list[ScalarSeries]]) -> None:

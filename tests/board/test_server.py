@@ -334,3 +334,21 @@ class TestCommand:
         with pytest.raises(RunDirectoryError, match="there is no folder"):
             Shelf([tmp_path / "none"])
         assert os.listdir(tmp_path) == []
+
+
+def test_what_helpers_read_is_what_is_read_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(6):
+        write_run(tmp_path / f"run-{seed}", seed=seed)
+    monkeypatch.setattr(rein.board.server, "_BYTES_PER_HELPER", 1)
+    monkeypatch.setattr(rein.board.server, "usable_cores", lambda: 3)
+    plain, helped = Shelf([tmp_path]), Shelf([tmp_path])
+    server = BoardServer(helped)
+    try:
+        server.warm_up().join()
+    finally:
+        server.server_close()
+    for ours, theirs in zip(plain.runs(), helped.runs(), strict=True):
+        assert theirs.bytes_unread == 0
+        assert list(ours.series()) == list(theirs.series())
+        for name, one in ours.series().items():
+            assert all(np.array_equal(a, b) for a, b in zip(one, theirs.series()[name], strict=True))

@@ -4,7 +4,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Self
 
@@ -44,7 +44,6 @@ class TrainedModel(ABC):
         ep_info_buffer: the last episodes, as `Monitor` tells them.
     """
 
-    settings_of: ClassVar[Callable[[Any], Settings]]
     is_on_policy: ClassVar[bool]
     reports_every: ClassVar[int]
     learning_rate: Any
@@ -90,6 +89,11 @@ class TrainedModel(ABC):
 
     # What subclasses say.
 
+    @staticmethod
+    @abstractmethod
+    def settings_of(model: Any) -> Settings:
+        """Our settings that the keywords of a model mean, but those that all have."""
+
     @property
     @abstractmethod
     def steps_per_rollout(self) -> int:
@@ -107,7 +111,7 @@ class TrainedModel(ABC):
     # Building.
 
     def _settings(self) -> Settings:
-        """Our settings that the keywords mean."""
+        """Our settings, all of them."""
         return {**run_settings(self), **self.settings_of(self)}
 
     def _take_env(self, env: VecEnv) -> None:
