@@ -1,7 +1,7 @@
 """Networks and optimizers from `policy`, `policy_kwargs` and `learning_rate`."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -12,13 +12,10 @@ from rein.networks import CriticNetwork, ValueNetwork
 from rein.networks.layers import Cast, Scale
 from rein.networks.spec_encoders import NATURE_LAYERS, SpecEncoder
 
-if TYPE_CHECKING:
-    from rein.compat.sb3.model import TrainedModel
-
 _IMAGE_FEATURES = 512
 
 
-def network_inputs(model: "TrainedModel", options: PolicyOptions) -> dict[str, Any]:
+def network_inputs(model: Any, options: PolicyOptions) -> dict[str, Any]:
     """Arguments of networks that say what they do with images; other inputs get an encoder that fits them."""
     if options.extractor is not None:
         return extractor_inputs(model.observation_space, options.extractor, options.extractor_kwargs)
@@ -38,7 +35,7 @@ def hidden_activation(options: PolicyOptions) -> Any:
     return torch.relu if options.kind == "CnnPolicy" and not options.actor else options.activation
 
 
-def actor_network(model: "TrainedModel", options: PolicyOptions, network: Any, **more: Any) -> Any:
+def actor_network(model: Any, options: PolicyOptions, network: Any, **more: Any) -> Any:
     """Makes a network from observations to actions, or their values.
 
     Args:
@@ -53,7 +50,7 @@ def actor_network(model: "TrainedModel", options: PolicyOptions, network: Any, *
     )
 
 
-def value_network(model: "TrainedModel", options: PolicyOptions, **more: Any) -> Any:
+def value_network(model: Any, options: PolicyOptions, **more: Any) -> Any:
     """Makes the network of the value of an observation.
 
     Args:
@@ -68,7 +65,7 @@ def value_network(model: "TrainedModel", options: PolicyOptions, **more: Any) ->
     )
 
 
-def critic_network(model: "TrainedModel", options: PolicyOptions) -> Any:
+def critic_network(model: Any, options: PolicyOptions) -> Any:
     """Makes a network of the value of an observation and an action."""
     layers = layer_sizes(options, options.critic)
     if options.kind != "CnnPolicy":
@@ -83,9 +80,7 @@ def critic_network(model: "TrainedModel", options: PolicyOptions) -> Any:
     )
 
 
-def make_optimizer(
-    model: "TrainedModel", options: PolicyOptions, limit: float | None, default: Any = None, **more: Any
-) -> Any:
+def make_optimizer(model: Any, options: PolicyOptions, limit: float | None, default: Any = None, **more: Any) -> Any:
     """The optimizer that the keywords describe, once for each group of parameters.
 
     Args:

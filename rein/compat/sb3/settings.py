@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,13 +28,10 @@ from rein.ops import clipped_exp, element_wise_huber_loss
 from rein.optimizers.rmsprop_tf import RMSpropTF
 from rein.runtime.schedules import Scheduler
 
-if TYPE_CHECKING:
-    from rein.compat.sb3.model import TrainedModel
-
 Settings = dict[str, Any]
 
 
-def run_settings(model: "TrainedModel") -> Settings:
+def run_settings(model: Any) -> Settings:
     """What all models have in common."""
     return {
         "TrainerConfig.random_seed": model.run_seed,
@@ -48,7 +45,7 @@ def run_settings(model: "TrainedModel") -> Settings:
     }
 
 
-def _continuous_space(model: "TrainedModel") -> spaces.Box:
+def _continuous_space(model: Any) -> spaces.Box:
     space = model.action_space
     if not isinstance(space, spaces.Box):
         raise ValueError(
