@@ -17,6 +17,8 @@ from rein.networks.layers.initializers import (
 from rein.networks.layers.layer import Layer, ParallelLayer, check_sizes
 from rein.networks.layers.normalization import BatchNorm, LayerNorm
 
+_FEW_COLUMNS = 8
+
 
 @configurable
 class FC(Layer):
@@ -132,9 +134,14 @@ class ParallelFC(ParallelLayer):
         lead = x.shape[1:-1]
         if len(lead) != 1:
             x = x.reshape(self.n, -1, self.input_size)
-        if self.output_size == 1 and not torch.is_grad_enabled():
-            # A batched product with one column runs at half the speed of a dot product.
-            y = torch.linalg.vecdot(x, weight.transpose(1, 2)).unsqueeze(-1)
+        if self.output_size <= _FEW_COLUMNS and not torch.is_grad_enabled():
+            # A batched product with few columns runs at a fraction of the speed of dot products, or of columns that are
+            # contiguous.
+            rows = weight.transpose(1, 2)
+            if self.output_size == 1:
+                y = torch.linalg.vecdot(x, rows).unsqueeze(-1)
+            else:
+                y = torch.bmm(x, rows.contiguous().transpose(1, 2))
         else:
             y = torch.bmm(x, weight)
         if bias is not None:

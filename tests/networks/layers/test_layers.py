@@ -49,6 +49,18 @@ def test_activation_gain(activation, gain):
     assert activation_gain(activation) == pytest.approx(gain, abs=2e-3)
 
 
+@pytest.mark.parametrize("columns", [1, 3, 8, 9])
+def test_parallel_fc_without_gradient_is_the_same_however_few_its_columns(columns):
+    torch.manual_seed(0)
+    parallel = stack_layers([FC(5, columns) for _ in range(2)])
+    x = torch.randn(2, 7, 5)
+    expected = torch.einsum("nbi,nio->nbo", x, parallel.weight) + parallel.bias
+    with torch.no_grad():
+        torch.testing.assert_close(parallel(x), expected)
+        assert parallel(x).is_contiguous()
+    torch.testing.assert_close(parallel(x), expected)
+
+
 @pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])
 def test_initial_weights_keep_the_scale(distribution):
     torch.manual_seed(0)
