@@ -23,8 +23,9 @@ from rein.algorithms.representation import EncodingAlgorithm, PredictiveRepresen
 from rein.config import configurable
 from rein.framework import Algorithm
 from rein.nest import Nest
-from rein.networks import EncodingNetwork, LSTMEncodingNetwork, Network
-from rein.networks.layers import identity
+from rein.networks import EncodingNetwork, Network, RecurrentEncodingNetwork
+from rein.networks.layers import LSTMLayer, identity
+from rein.networks.recurrent import CellCtor
 from rein.optimizers import Adam
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -178,6 +179,8 @@ def predictive(
     hidden_layers: Sequence[int] = (64,),
     learning_rate: float = 1e-3,
     predict_observation: bool = True,
+    decoder_layers: Sequence[int] = (),
+    cell: CellCtor = LSTMLayer,
 ) -> Arguments:
     """An encoding that learns to predict rewards and observations.
 
@@ -186,6 +189,8 @@ def predictive(
         hidden_layers: sizes of the layers of the encoder; the last is the size of the representation.
         learning_rate: of everything in it.
         predict_observation: whether vectors in observations are predicted, besides the reward.
+        decoder_layers: sizes of the hidden layers of what predicts from a representation.
+        cell: makes the model of the dynamics, called as `cell(input_size, hidden_size)`: see `CellCtor`.
     """
     if not hidden_layers:
         raise ValueError("hidden_layers is empty: there must be at least one")
@@ -199,9 +204,9 @@ def predictive(
             observation_spec,
             action_spec,
             num_unroll_steps=num_unroll_steps,
-            decoder_ctor=[partial(_decoder, field, spec, optimizer) for field, spec in targets.items()],
+            decoder_ctor=[partial(_decoder, field, spec, decoder_layers, optimizer) for field, spec in targets.items()],
             encoding_net_ctor=partial(make_encoder, hidden_layers=hidden_layers),
-            dynamics_net_ctor=partial(_dynamics, hidden_layers[-1]),
+            dynamics_net_ctor=partial(_dynamics, cell, hidden_layers[-1]),
             encoding_optimizer=optimizer(),
             dynamics_optimizer=optimizer() if num_unroll_steps > 0 else None,
             **common,
@@ -215,22 +220,25 @@ def _vectors(observation_spec: Nest) -> dict[str, TensorSpec]:
     return {f"observation.{path}".rstrip("."): spec for path, spec in paths if spec.is_continuous and spec.ndim == 1}
 
 
-def _decoder(field: str, spec: TensorSpec, optimizer: Callable[[], Any], latent_spec: TensorSpec) -> Algorithm:
+def _decoder(
+    field: str, spec: TensorSpec, layers: Sequence[int], optimizer: Callable[[], Any], latent_spec: TensorSpec
+) -> Algorithm:
     network = partial(
         EncodingNetwork,
         output_tensor_spec=TensorSpec(spec.shape),
+        fc_layer_params=tuple(layers),
         last_layer_size=spec.numel,
         last_activation=identity,
     )
     return SimpleDecoder(latent_spec, field, network, normalize_target=True, optimizer=optimizer())
 
 
-def _dynamics(size: int, action_spec: Nest) -> Network:
+def _dynamics(cell: CellCtor, size: int, action_spec: Nest) -> Network:
     if nest.is_nested(action_spec):
         raise ValueError("its model of the dynamics takes one action, not a nest of them: build the agent in code")
     is_vector = action_spec.is_continuous and action_spec.ndim == 1
     preprocessor = None if is_vector else make_encoder(action_spec, (), size)
-    return LSTMEncodingNetwork(action_spec, input_preprocessors=preprocessor, hidden_size=size)
+    return RecurrentEncodingNetwork(action_spec, cell, input_preprocessors=preprocessor, hidden_size=size)
 
 
 # Entropy targets.

@@ -56,7 +56,7 @@ from rein.networks.projection_networks import (
 )
 from rein.networks.q_networks import QNetwork, QRNNNetwork
 from rein.networks.real_nvp import RealNVPNetwork
-from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell
+from rein.networks.recurrent import AMPWrapper, Delay, GRUCell, LSTMCell, ResidualCell
 from rein.networks.relu_mlp import ReluMLP
 from rein.networks.spec_encoders import encoder_for, encoding_choices
 from rein.networks.state import reset_state, reset_state_at_first, zero_state
@@ -119,6 +119,7 @@ __all__ = [
     "RealNVPNetwork",
     "RecurrentEncodingNetwork",
     "ReluMLP",
+    "ResidualCell",
     "ResnetDecodingNetwork",
     "ResnetEncodingNetwork",
     "Sequential",

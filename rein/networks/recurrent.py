@@ -3,19 +3,21 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from rein import nest
 from rein.config import configurable
 from rein.distributions.params import map_params
 from rein.nest import Nest
-from rein.networks.layers import GRULayer, LSTMLayer, RecurrentCell
+from rein.networks.layers import FC, GRULayer, LSTMLayer, RecurrentCell
+from rein.networks.layers.initializers import Activation
 from rein.networks.network import Network
 from rein.specs import TensorSpec
 
 CellCtor = Callable[[int, int], RecurrentCell | Network]
 """Makes one recurrent layer from ``(input_size, hidden_size)``: `LSTMLayer`, `GRULayer`, or any network from vectors of
-`input_size` to vectors of `hidden_size` with a state that starts from zeros, such as `TransformerCell`."""
+`input_size` to vectors of `hidden_size` with a state that starts from zeros: `ResidualCell`, `TransformerCell`."""
 
 
 class _Cell(Network):
@@ -66,6 +68,45 @@ class GRUCell(_Cell):
             name: of this network.
         """
         super().__init__(GRULayer(input_size, hidden_size), name)
+
+
+@configurable
+class ResidualCell(Network):
+    """Adds to its output of the step before what a small network makes of it and the input; the state is that output.
+
+    A model of how something changes, h' = h + f(h, x), is easier to learn so than by gates: at the start f is small, the
+    output stays what it is, and an input moves it a little.
+    """
+
+    leading_dims_agnostic = True
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        layer_size: int | None = None,
+        activation: Activation = F.silu,
+        name: str = "ResidualCell",
+    ) -> None:
+        """Draws the weights.
+
+        Args:
+            input_size: length of the input vector.
+            hidden_size: length of the output and state.
+            layer_size: of the hidden layer of f; None is twice `hidden_size`.
+            activation: of the hidden layer.
+            name: of this network.
+        """
+        super().__init__(TensorSpec((input_size,)), TensorSpec((hidden_size,)), name)
+        size = layer_size or 2 * hidden_size
+        self.layer = FC(hidden_size + input_size, size, activation)
+        self.change = FC(size, hidden_size, kernel_init_gain=0.1)
+
+    def forward(self, inputs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
+        """One step, [..., input_size] to [..., hidden_size]."""
+        before = state if isinstance(state, Tensor) else inputs.new_zeros(*inputs.shape[:-1], self.change.output_size)
+        output = before + self.change(self.layer(torch.cat([before, inputs], -1)))
+        return output, output
 
 
 @configurable

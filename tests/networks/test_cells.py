@@ -16,6 +16,7 @@ from rein.networks import (
     LSTMEncodingNetwork,
     Network,
     QRNNNetwork,
+    ResidualCell,
     TransformerCell,
     ValueRNNNetwork,
     layers,
@@ -45,6 +46,7 @@ def test_the_state_is_that_of_the_cells(name: str) -> None:
     assert shapes(make(cell=layers.LSTMLayer)) == shapes(make())
     assert shapes(make(cell=layers.GRULayer)) == (((4,),), ((6,),))
     assert shapes(make(cell=GRUCell)) == (((4,),), ((6,),))
+    assert shapes(make(cell=ResidualCell)) == ((4,), (6,))
     attention = shapes(make(cell=partial(TransformerCell, num_attention_heads=2, memory_size=3)))
     assert [(state.memory, state.length) for state in attention] == [((1, 3, 4), ()), ((1, 3, 6), ())]
 
@@ -58,6 +60,19 @@ def test_a_layer_and_the_network_of_it_are_the_same_cell() -> None:
     is_first = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 1]]).bool()
     first, second = (network.unroll(x, (), is_first)[0] for network in networks)
     assert torch.equal(first, second)
+
+
+def test_a_residual_cell_adds_a_function_of_output_and_input_to_the_output() -> None:
+    cell = ResidualCell(1, 2, layer_size=1, activation=torch.relu)
+    with torch.no_grad():
+        cell.layer.weight.copy_(torch.tensor([[1.0, 2.0, 3.0]]))
+        cell.change.weight.copy_(torch.tensor([[1.0], [-1.0]]))
+    assert cell(torch.tensor([[1.0]]))[0].tolist() == [[3.0, -3.0]]  # from zeros: relu(3 x) is added
+    output, state = cell(torch.tensor([[1.0]]), torch.tensor([[1.0, 0.5]]))
+    assert output.tolist() == [[1.0 + 5.0, 0.5 - 5.0]]  # relu(1 + 2 * 0.5 + 3)
+    assert torch.equal(output, state)
+    outputs, _ = cell.unroll(torch.tensor([[[1.0], [-9.0]]]))
+    assert outputs.tolist() == [[[3.0, -3.0], [3.0, -3.0]]]  # relu(3 - 6 - 27) adds nothing
 
 
 def test_the_default_draws_what_an_encoding_with_lstm_draws() -> None:

@@ -4,6 +4,7 @@ from functools import partial
 
 from rein.algorithms.model_based import CEMPlanAlgorithm, LatentMbrlAlgorithm
 from rein.config import config, define_config, import_config
+from rein.networks import ResidualCell
 
 ENTRY = {
     "algorithm": "LatentMbrlAlgorithm",
@@ -27,7 +28,8 @@ planner = partial(
     max_iter_num=iterations,
 )
 config("LatentMbrlAlgorithm", planner_module_ctor=planner)
-config("predictive", hidden_layers=hidden_layers, learning_rate=learning_rate)
+# By gates, a model learns what a state earns long before it learns what an action changes of that.
+config("predictive", hidden_layers=hidden_layers, learning_rate=learning_rate, decoder_layers=(64,), cell=ResidualCell)
 config("compose_agent", parts=[f"predictive={horizon}"])
 config(
     "TrainerConfig",

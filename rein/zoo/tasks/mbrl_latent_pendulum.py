@@ -19,7 +19,7 @@ config(
     "TrainerConfig",
     num_env_steps=10_000,
     replay_buffer_length=1_000,
-    num_updates_per_train_iter=4,
+    num_updates_per_train_iter=6,
     mini_batch_size=256,
     evaluate=False,
 )
