@@ -237,13 +237,10 @@ class PredictiveRepresentationLearner(Algorithm):
 
     def _unroll(self, latent: Tensor, state: Nest, actions: Nest) -> Tensor:
         """The latents z_t .. z_{t+K}, [K + 1, B, ...]."""
-        latents = [latent]
-        if self._dynamics_net is not None and not nest.is_empty(actions):
-            state = self._initial_dynamics_state(latent, state)
-            for k in range(nest.get_nest_size(actions, 1)):
-                latent, state = self._dynamics_net(nest.index_nest(actions, (slice(None), k)), state)
-                latents.append(latent)
-        return torch.stack(latents)
+        if self._dynamics_net is None or nest.is_empty(actions):
+            return latent.unsqueeze(0)
+        following, _ = self._dynamics_net.unroll(actions, self._initial_dynamics_state(latent, state))
+        return torch.cat([latent.unsqueeze(0), following.transpose(0, 1)])
 
     def _initial_dynamics_state(self, latent: Tensor, state: Nest) -> Nest:
         assert self._dynamics_net is not None
