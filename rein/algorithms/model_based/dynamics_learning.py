@@ -28,6 +28,7 @@ from rein.distributions import Distribution
 from rein.framework import Algorithm
 from rein.nest import Nest
 from rein.networks import DynamicsNetwork, Network, NormalProjectionNetwork
+from rein.networks.layers.layer import check_sizes
 from rein.ops import clipped_exp
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -82,7 +83,8 @@ class DynamicsLearningAlgorithm(Algorithm):
         self._action_spec = _single(action_spec, "action_spec", name)
         self._feature_spec = _single(feature_spec, "feature_spec", name)
         self._hidden_size = _sizes(hidden_size, name)
-        self._num_replicas = _check_replicas(num_replicas, name)
+        check_sizes(name, num_replicas=num_replicas)
+        self._num_replicas = num_replicas
         self._dynamics_network = dynamics_network
 
     @property
@@ -163,7 +165,8 @@ class DeterministicDynamicsAlgorithm(DynamicsLearningAlgorithm):
         network = ctor(input_tensor_spec=(feature_spec, encoded_spec), output_tensor_spec=feature_spec)
         self._check_network(network, feature_spec, name)
         feature_shape: tuple[int, ...] = tuple(feature_spec.shape)
-        if _check_replicas(num_replicas, name) > 1:
+        check_sizes(name, num_replicas=num_replicas)
+        if num_replicas > 1:
             network = network.make_parallel(num_replicas)
             feature_shape = (num_replicas, *feature_shape)
         super().__init__(
@@ -359,12 +362,6 @@ def _single(spec: Nest, what: str, name: str) -> TensorSpec:
 
 def _sizes(hidden_size: int | Sequence[int], name: str) -> tuple[int, ...]:
     sizes = (hidden_size,) if isinstance(hidden_size, int) else tuple(hidden_size)
-    if any(size < 1 for size in sizes):
-        raise ValueError(f"{name}: hidden_size is {hidden_size}: every size must be at least 1")
+    for size in sizes:
+        check_sizes(name, hidden_size=size)
     return sizes
-
-
-def _check_replicas(num_replicas: int, name: str) -> int:
-    if not isinstance(num_replicas, int) or num_replicas < 1:
-        raise ValueError(f"{name}: num_replicas is {num_replicas}: it must be a whole number, at least 1")
-    return num_replicas

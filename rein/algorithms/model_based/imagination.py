@@ -19,7 +19,7 @@ from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.ops import actions_by_step, mean_over_particles, spread_over_particles
 
-_STEPS_AT_ONCE = 2**19
+_STEPS_AT_ONCE = 2**17
 """More imagined steps, of all rows and replicas, are evaluated in several parts, so that memory is bounded."""
 
 

@@ -29,6 +29,7 @@ from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
 from rein.nest import Nest
+from rein.networks.layers.layer import check_sizes
 from rein.networks.state import zero_state
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -99,10 +100,7 @@ class MbrlAlgorithm(OffPolicyAlgorithm):
             name: name in summaries.
         """
         feature_spec = _feature_spec(observation_spec, feature_spec, name)
-        if isinstance(particles_per_replica, bool) or not isinstance(particles_per_replica, int):
-            raise ValueError(f"{name}: particles_per_replica is {particles_per_replica}: it must be a whole number")
-        if particles_per_replica < 1:
-            raise ValueError(f"{name}: particles_per_replica is {particles_per_replica}: it must be at least 1")
+        check_sizes(name, particles_per_replica=particles_per_replica)
         self._check_settings(config, name)
         planner = planner_module_ctor(feature_spec=feature_spec, action_spec=action_spec)
         dynamics, reward = self._make_model(feature_spec, action_spec, dynamics_module_ctor, reward_module, name)
@@ -308,11 +306,12 @@ def _check_reward(
     state = zero_state(reward.predict_state_spec, 7)
     with torch.no_grad():
         given, _ = reward.compute_reward(feature_spec.zeros(rows), action_spec.zeros(rows), state)
-    if tuple(given.shape) != rows:
+    found = tuple(given.shape) if isinstance(given, Tensor) else f"of type {type(given).__name__}"
+    if found != rows:
         observations, actions = (*rows, *feature_spec.shape), (*rows, *action_spec.shape)
         raise ValueError(
-            f"{name}: {reward.name} gives rewards {tuple(given.shape)} for observations {observations} and actions "
-            f"{actions}: they must be {rows}; reduce the last dimension and no other"
+            f"{name}: {reward.name} gives rewards {found} for observations {observations} and actions "
+            f"{actions}: they must be a tensor {rows}; reduce the last dimension and no other"
         )
 
 

@@ -22,6 +22,7 @@ from rein.config import configurable
 from rein.data_structures import AlgStep, TimeStep
 from rein.framework import OffPolicyAlgorithm
 from rein.nest import Nest
+from rein.networks.layers.layer import check_sizes
 from rein.ops import advance_plans, best_plans, elite_moments, normal_plans, uniform_plans
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -75,7 +76,7 @@ class PlanAlgorithm(OffPolicyAlgorithm):
             lower_bound: least value, likewise.
             name: name in summaries.
         """
-        _check_count("planning_horizon", planning_horizon, name)
+        check_sizes(name, planning_horizon=planning_horizon)
         _check_action(action_spec, name)
         lower, upper = _bounds(action_spec, lower_bound, upper_bound, name)
         state_spec = PlannerState(TensorSpec((planning_horizon, *action_spec.shape)))
@@ -184,7 +185,7 @@ class RandomShootingAlgorithm(PlanAlgorithm):
             lower_bound: least value; None is that of `action_spec`.
             name: name in summaries.
         """
-        _check_count("population_size", population_size, name)
+        check_sizes(name, population_size=population_size)
         super().__init__(feature_spec, action_spec, reward_spec, planning_horizon, upper_bound, lower_bound, name)
         self._population_size = population_size
 
@@ -251,7 +252,7 @@ class CEMPlanAlgorithm(RandomShootingAlgorithm):
             lower_bound=lower_bound,
             name=name,
         )
-        _check_count("max_iter_num", int(max_iter_num), name)
+        check_sizes(name, max_iter_num=int(max_iter_num))
         if not 2 <= elite_size <= population_size:
             raise ValueError(
                 f"{name}: elite_size is {elite_size} of a population of {population_size}: it must be at least 2, for a "
@@ -314,11 +315,6 @@ class CEMPlanAlgorithm(RandomShootingAlgorithm):
 
     def _clamped(self, plans: Tensor) -> Tensor:
         return torch.clamp(plans, self._lower_bound, self._upper_bound)
-
-
-def _check_count(what: str, value: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}: {what} is {value}: it must be a whole number, at least 1")
 
 
 def _check_action(spec: Nest, name: str) -> None:

@@ -230,8 +230,8 @@ def test_the_deterministic_model_learns_a_simple_world() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_replicas": 0}, "num_replicas is 0: it must be a whole number, at least 1"),
-        ({"hidden_size": (8, 0)}, "every size must be at least 1"),
+        ({"num_replicas": 0}, "num_replicas must be a positive int, got 0"),
+        ({"hidden_size": (8, 0)}, "hidden_size must be a positive int, got 0"),
         ({"feature_spec": [FEATURE, FEATURE]}, "feature_spec is .* a single tensor"),
         ({"feature_spec": TensorSpec((2,), torch.int64)}, "only real numbers change"),
         ({"action_spec": {"a": ACTION}}, "action_spec is .* a single tensor"),

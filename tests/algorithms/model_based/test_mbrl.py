@@ -264,13 +264,20 @@ def first_sum(observation: Tensor, action: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"reward_module": FixedRewardFunction(lambda o, a: o)}, r"gives rewards \(7, 2\) .* they must be \(7,\)"),
+        (
+            {"reward_module": FixedRewardFunction(lambda o, a: o)},
+            r"gives rewards \(7, 2\) .* they must be a tensor \(7,\)",
+        ),
         ({"reward_module": FixedRewardFunction(first_sum), "replicas": 3}, "reduce the last dimension and no other"),
+        ({"reward_module": FixedRewardFunction(lambda o, a: 1.0)}, "gives rewards of type float"),  # type: ignore[arg-type]
         ({"reward_module": None}, "reward_module is None"),
-        ({"particles_per_replica": 0}, "particles_per_replica is 0"),
-        ({"particles_per_replica": 1.5}, "must be a whole number"),
+        ({"particles_per_replica": 0}, "particles_per_replica must be a positive int, got 0"),
+        ({"particles_per_replica": 1.5}, "particles_per_replica must be a positive int, got 1.5"),
         ({"feature_spec": TensorSpec((3,))}, "but what is observed is"),
-        ({"planner_module_ctor": partial(SHOOTING, planning_horizon=0)}, "planning_horizon is 0"),
+        (
+            {"planner_module_ctor": partial(SHOOTING, planning_horizon=0)},
+            "planning_horizon must be a positive int, got 0",
+        ),
         (
             {"config": TrainerConfig("", mini_batch_length=1, unroll_length=4)},
             "learns from pairs of steps, but mini_batch_length is 1",

@@ -178,11 +178,11 @@ def test_bounds_are_per_element_and_may_be_given(cls: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"planning_horizon": 0}, "planning_horizon is 0: it must be a whole number, at least 1"),
-        ({"population_size": 0}, "population_size is 0: it must be a whole number, at least 1"),
+        ({"planning_horizon": 0}, "planning_horizon must be a positive int, got 0"),
+        ({"population_size": 0}, "population_size must be a positive int, got 0"),
         ({"elite_size": 101}, "elite_size is 101 of a population of 100"),
         ({"elite_size": 1}, "elite_size is 1 of .* at least 2"),
-        ({"max_iter_num": 0}, "max_iter_num is 0"),
+        ({"max_iter_num": 0}, "max_iter_num must be a positive int, got 0"),
         ({"tau": 0.0}, "tau is 0.0"),
         ({"epsilon": -1.0}, "epsilon is -1.0"),
         ({"scalar_var": 0.0}, "scalar_var is 0.0"),
