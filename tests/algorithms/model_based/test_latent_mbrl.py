@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from rein.agents import Agent
+from rein.agents.built_in_parts import predictive
 from rein.algorithms.model_based import LatentMbrlAlgorithm, MbrlInfo, RandomShootingAlgorithm
 from rein.algorithms.representation import EncodingAlgorithm, PredictiveRepresentationLearner, SimpleDecoder
-from rein.data_structures import LossInfo
-from rein.networks import EncodingNetwork, LSTMEncodingNetwork
+from rein.algorithms.representation.predictive_representation_learner import PredictiveRepresentationLearnerInfo
+from rein.data_structures import LossInfo, TimeStep
+from rein.networks import EncodingNetwork, LSTMEncodingNetwork, ResidualCell
 from rein.networks.layers import identity
 from rein.networks.state import zero_state
 from rein.specs import BoundedTensorSpec, TensorSpec
@@ -128,3 +130,35 @@ def test_without_an_agent_it_says_what_it_lacks() -> None:
         algorithm._cost_of_plans(torch.zeros(1, 2), torch.zeros(1, 1, 3, 1))
     with pytest.raises(ValueError, match="but the representation learner is 3"):
         algorithm.set_latent_predictive_representation_module(3)
+
+
+def test_a_residual_model_learns_what_actions_change() -> None:
+    torch.manual_seed(0)
+    horizon, observation_spec = 3, TensorSpec((1,))
+    make = predictive(horizon, (16,), decoder_layers=(16,), cell=ResidualCell)["representation_learner_cls"]
+    learner = make(observation_spec, ACTION, reward_spec=TensorSpec(()))
+    optimizer = torch.optim.Adam(learner.parameters(), lr=1e-2)
+
+    def world(position: Tensor, actions: Tensor) -> Tensor:
+        """Positions [B, K + 1, 1], s' = s + a; the reward is -s'^2."""
+        return torch.cat([position.unsqueeze(1), position.unsqueeze(1) + actions.cumsum(1)], 1)
+
+    for _ in range(150):
+        position, actions = 2.0 * torch.randn(64, 1), 2.0 * torch.rand(64, horizon, 1) - 1.0
+        truth = world(position, actions)
+        info = PredictiveRepresentationLearnerInfo(
+            actions, torch.ones(64, horizon + 1, dtype=torch.bool), [-truth.square().squeeze(-1), truth]
+        )
+        loss = learner.train_step(TimeStep(observation=position), (), info).info.loss.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    algorithm = LATENT_MBRL(learner.output_spec, ACTION)
+    algorithm.set_latent_predictive_representation_module(learner)
+    position, plans = torch.randn(5, 1), 2.0 * torch.rand(5, 40, horizon, 1) - 1.0
+    latent = learner.predict_step(TimeStep(observation=position), ()).output
+    cost = algorithm._cost_of_plans(latent, plans)
+    truth = world(position.repeat_interleave(40, 0), plans.flatten(0, 1))[:, 1:].square().sum((1, 2)).reshape(5, 40)
+    for some, others in zip(cost, truth, strict=True):
+        assert torch.corrcoef(torch.stack([some, others]))[0, 1] > 0.9
