@@ -16,6 +16,7 @@ from rein.compat.sb3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from rein.compat.sb3.common.callbacks import BaseCallback
 from rein.compat.sb3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from rein.compat.sb3.keywords import Clock, NotSavedError, OfProgress
+from rein.compat.sb3.networks import UnitActions
 
 SMALL: dict[str, Any] = {"n_steps": 16, "batch_size": 8, "n_epochs": 1, "policy_kwargs": {"net_arch": [4]}, "seed": 0}
 
@@ -218,3 +219,19 @@ def test_keywords_reach_the_algorithm() -> None:
     dqn = DQN("MlpPolicy", "CartPole-v1", train_freq=4, gradient_steps=2, target_update_interval=100, buffer_size=500)
     assert dqn.algorithm.require_config().num_updates_per_train_iter == 2  # type: ignore[operator]
     assert dqn.algorithm._target_updater._period == 50  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("model_class", [SAC, TD3, DDPG])
+def test_critics_see_actions_from_minus_one_to_one(model_class: Any) -> None:
+    two = UnitActions(np.array([-2.0, 0.0]), np.array([2.0, 1.0]))
+    torch.testing.assert_close(
+        two(torch.tensor([[-2.0, 0.0], [2.0, 1.0], [0.0, 0.5], [1.0, 0.25]])),
+        torch.tensor([[-1.0, -1.0], [1.0, 1.0], [0.0, 0.0], [0.5, -0.5]]),
+    )
+    model = model_class("MlpPolicy", "Pendulum-v1", seed=0, policy_kwargs={"net_arch": [8]})
+    seen = []
+    for name, module in model.algorithm.named_modules():
+        if name.startswith("_critic_networks") and name.endswith("joint.layers.0"):
+            module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model.algorithm._critic_networks((torch.zeros(3, 3), torch.tensor([[-2.0], [1.0], [2.0]])), ())
+    assert seen[0][..., 3].reshape(-1, 3)[0].tolist() == [-1.0, 0.5, 1.0]

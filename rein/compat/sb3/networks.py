@@ -3,13 +3,17 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 import rein.optimizers
 from rein.compat.sb3.extractors import extractor_inputs
 from rein.compat.sb3.keywords import PolicyOptions, number, refuse
 from rein.networks import CriticNetwork, ValueNetwork
 from rein.networks.layers import Cast, Scale
+from rein.networks.layers.layer import Layer
 from rein.networks.spec_encoders import NATURE_LAYERS, SpecEncoder
 
 _IMAGE_FEATURES = 512
@@ -65,13 +69,44 @@ def value_network(model: Any, options: PolicyOptions, **more: Any) -> Any:
     )
 
 
+class UnitActions(Layer):
+    """Actions within their bounds as numbers in [-1, 1], which is how critics of Stable-Baselines3 see them."""
+
+    def __init__(self, low: NDArray[Any], high: NDArray[Any]) -> None:
+        """Keeps the bounds.
+
+        Args:
+            low: of each action.
+            high: of each action.
+        """
+        super().__init__()
+        self.center, self.half_width = (_constant((high + sign * low) / 2) for sign in (1, -1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Maps [..., *shape] onto [-1, 1]."""
+        return (x - self._like(x, self.center)) / self._like(x, self.half_width)
+
+    @staticmethod
+    def _like(x: Tensor, value: float | list[Any]) -> Tensor | float:
+        return value if isinstance(value, float) else x.new_tensor(value)
+
+
+def _constant(values: NDArray[Any]) -> float | list[Any]:
+    """One number where all are the same, which costs no tensor in each call."""
+    return float(values.flat[0]) if np.ptp(values) == 0 else values.tolist()
+
+
 def critic_network(model: Any, options: PolicyOptions) -> Any:
-    """Makes a network of the value of an observation and an action."""
+    """Makes a network of the value of an observation and an action, which it sees in [-1, 1]."""
     layers = layer_sizes(options, options.critic)
+    low, high = model.action_space.low, model.action_space.high
+    network: Any = CriticNetwork
+    if np.isfinite([low, high]).all() and not ((low == -1) & (high == 1)).all():
+        network = partial(CriticNetwork, action_input_processors=UnitActions(low, high))
     if options.kind != "CnnPolicy":
-        return partial(CriticNetwork, joint_fc_layer_params=layers, activation=hidden_activation(options))
+        return partial(network, joint_fc_layer_params=layers, activation=hidden_activation(options))
     return partial(
-        CriticNetwork,
+        network,
         observation_input_processors=network_inputs(model, options)["input_preprocessors"],
         observation_conv_layer_params=NATURE_LAYERS,
         observation_fc_layer_params=layers[:1],
