@@ -9,6 +9,8 @@ from types import FrameType
 from typing import NamedTuple
 
 _PACKAGE = __name__.rpartition(".")[0]
+PASSES_ON = "__passes_config_on__"
+"""A module that sets this only hands on what others say: places in messages are theirs."""
 
 
 class ConfigError(ValueError):
@@ -111,7 +113,8 @@ def _caller_frame() -> FrameType:
     outermost = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        if name != _PACKAGE and not name.startswith(_PACKAGE + "."):
+        is_ours = name == _PACKAGE or name.startswith(_PACKAGE + ".")
+        if not is_ours and not frame.f_globals.get(PASSES_ON):
             return frame
         outermost, frame = frame, frame.f_back
     return outermost

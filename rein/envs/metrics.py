@@ -6,7 +6,7 @@ never seen (the stream began in its middle) is counted, but enters no average.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -386,19 +386,25 @@ class AverageDiscountedReturnMetric(_Selected):
     Args:
         window: how many of the last episodes the average is over.
         discount: gamma, in [0, 1].
+        reward_transformer: applied to the rewards first, such as `RewardClipping()`; None takes them as they are.
     """
 
     prefix = "AverageDiscountedReturn"
 
-    def __init__(self, window: int = 100, discount: float = 0.99) -> None:
+    def __init__(
+        self, window: int = 100, discount: float = 0.99, reward_transformer: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
         if not 0.0 <= discount <= 1.0:
             raise ValueError(f"discount must be in [0, 1]; got {discount}.")
         super().__init__(window)
         self._discount = discount
+        self._reward_transformer = reward_transformer
 
     def update(self, time_step: TimeStep) -> None:
         """Takes in one step of each environment; see `EpisodeMetrics.update`."""
         reward = _array(time_step.reward)
+        if self._reward_transformer is not None:
+            reward = _array(self._reward_transformer(torch.as_tensor(reward)))
         dim = reward.shape[1] if reward.ndim == 2 else 1
         is_known = self._running is not None and len(self._running) == len(reward)
         number = self._running[:, dim] + 1.0 if is_known and self._running is not None else np.ones(len(reward))

@@ -14,8 +14,10 @@ from rein import nest
 from rein.config import configurable
 from rein.nest import Nest
 from rein.networks.item_paths import get_item, item_paths, pack_items
+from rein.networks.layers.fc import FC
 from rein.networks.layers.shaping import Lambda
 from rein.networks.network import Network
+from rein.specs import TensorSpec
 
 Element = Network | nn.Module | Callable[[Nest], Nest]
 
@@ -34,6 +36,8 @@ def _spec_of(input_tensor_spec: Nest | None, element: Any, owner: str) -> Nest:
         return input_tensor_spec
     if isinstance(element, Network):
         return element.input_tensor_spec
+    if isinstance(element, FC):
+        return TensorSpec((element.input_size,))
     raise ValueError(f"{owner}: give input_tensor_spec, as the first element ({type(element).__name__}) has none")
 
 

@@ -103,6 +103,9 @@ def test_names_are_ours_and_only_inside_the_block(tmp_path: Path) -> None:
         "from alf.utils.schedulers import CyclicalScheduler as found",
         "from alf.algorithms.data_transformer import RewardNormalizer as found",
         "import alf; found = alf.networks.OnehotCategoricalProjectionNetwork",
+        "from alf.utils.math_ops import clipped_exp; import torch; found = clipped_exp(torch.ones(1), clip_value_max=0)",
+        "from alf.environments import suite_robotics; found = suite_robotics.SuccessWrapper",
+        "import alf; found = alf.nn.Sequential(alf.layers.FC(3, 4), alf.layers.Reshape(-1)).output_spec",
     ],
 )
 def test_a_name_is_found_by_every_way_that_confs_take(text: str, tmp_path: Path) -> None:
@@ -110,6 +113,35 @@ def test_a_name_is_found_by_every_way_that_confs_take(text: str, tmp_path: Path)
     with alf_names(tmp_path):
         exec(text, names)
     assert names["found"] is not None
+
+
+def test_a_conf_beside_is_imported_by_its_bare_name_and_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "base_conf.py").write_text("import alf\nalf.config('PPOLoss', td_lambda=0.5)\n")
+    with fresh_configs(), alf_names(tmp_path):
+        import base_conf  # type: ignore[import-not-found]  # noqa: F401
+
+        assert rein.get_config_value("PPOLoss.td_lambda") == 0.5
+    assert "base_conf" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "text", ["config('create_environment', env_name={!r})", "config({{'create_environment.env_name': {!r}}})"]
+)
+def test_a_world_of_a_version_that_is_no_more_is_the_one_that_there_is(text: str, tmp_path: Path) -> None:
+    with fresh_configs(), alf_names(tmp_path):
+        import alf
+
+        with pytest.warns(UserWarning, match="Pendulum-v0 is no more: Pendulum-v1 stands for it"):
+            exec(f"alf.{text.format('Pendulum-v0')}", {"alf": alf})
+        assert alf.get_env() is None
+        assert alf.get_action_spec().shape == (1,)
+        assert alf.get_config_value("create_environment.env_name") == "Pendulum-v1"
+
+
+def test_a_wrong_setting_is_placed_in_the_conf(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "conf.py").write_text("import alf\n\nalf.config('PPOLoss', nothing=1)\n")
+    assert main(["train", "--alf", "conf.py", "--dir", "run"]) == 2
+    assert "conf.py:3: 'PPOLoss' has no parameter 'nothing'" in capsys.readouterr().err
 
 
 def test_one_setting_is_given_by_config1(tmp_path: Path) -> None:

@@ -233,6 +233,8 @@ def test_discounted_returns_by_hand():
     metrics = feed(AverageDiscountedReturnMetric(discount=0.5), steps)
     other = (2.5 + 3.0) / 2
     assert metrics.result() == {"AverageDiscountedReturn": pytest.approx((11 / 3 + other) / 2)}
+    halved = feed(AverageDiscountedReturnMetric(discount=0.5, reward_transformer=lambda reward: reward / 2), steps)
+    assert halved.result() == {"AverageDiscountedReturn": pytest.approx((11 / 3 + other) / 4)}
     plain = feed(AverageDiscountedReturnMetric(discount=1.0), steps).result()
     assert plain == {"AverageDiscountedReturn": pytest.approx(((7 + 6 + 4) / 3 + (4 + 3) / 2) / 2)}
     together = AverageDiscountedReturnMetric(discount=0.5)

@@ -39,7 +39,7 @@ _UTILS = (
     "rein.networks.layers",
 )
 HOMES: dict[str, tuple[str, ...]] = {
-    "alf": ("rein", "rein.compat.alf.top", "rein.compat.alf.functions"),
+    "alf": ("rein.compat.alf.functions", "rein", "rein.compat.alf.top"),
     "alf.algorithms": _ALGORITHMS,
     "alf.bin": (),
     "alf.config_helpers": ("rein", "rein.config"),

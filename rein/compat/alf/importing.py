@@ -68,12 +68,17 @@ class _Finder(MetaPathFinder, Loader):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.confs: set[str] = set()
+        """Confs that were imported by their bare names."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "alf" and not fullname.startswith("alf."):
-            return None
+        if not _is_alf(fullname):
+            if not fullname.endswith("_conf") or not (self._folder / f"{fullname}.py").exists():
+                return None
+            self.confs.add(fullname)
+            return ModuleSpec(fullname, self)
         last = fullname.rpartition(".")[2]
         # Not a ModuleNotFoundError: `from alf.x import Name` would put a text of its own in the place of this one.
         if (world := missing_world(fullname)) is not None:
@@ -85,7 +90,7 @@ class _Finder(MetaPathFinder, Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name in REAL:
             return import_module(REAL[spec.name])
-        if spec.name.startswith("alf.examples."):
+        if spec.name.startswith("alf.examples.") or not _is_alf(spec.name):
             return self._conf(spec.name)
         return AlfModule(spec.name)
 
@@ -119,7 +124,7 @@ def alf_names(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if _is_alf(name)]:
+        for name in [name for name in sys.modules if _is_alf(name) or name in finder.confs]:
             del sys.modules[name]
         sys.modules.update(hidden)
         for real, (spec, loader) in kept.items():

@@ -71,6 +71,35 @@ class EndsAtSuccess(gym.Wrapper[Any, Any, Any, Any]):
         return observation, reward, bool(terminated or info.get("is_success")), truncated, info
 
 
+@configurable
+class SuccessWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """A world whose episodes count as successful only from a step on, such as the last."""
+
+    def __init__(self, env: gym.Env[Any, Any], since_episode_steps: int) -> None:
+        """Wraps.
+
+        Args:
+            env: tells `info["is_success"]`.
+            since_episode_steps: steps of an episode before which it is no success, whatever the world says.
+        """
+        super().__init__(env)
+        self._since = since_episode_steps
+        self._steps = 0
+
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode."""
+        self._steps = 0
+        return self.env.reset(**arguments)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """One step."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._steps += 1
+        if self._steps < self._since and "is_success" in info:
+            info = {**info, "is_success": False}
+        return observation, reward, bool(terminated), bool(truncated), info
+
+
 class GoalBehind(gym.ObservationWrapper[Any, Any, Any]):
     """Shows the observation with the desired goal behind it, as one vector."""
 

@@ -61,6 +61,13 @@ def registered_versions(name: str) -> list[int]:
     return sorted(version for version in versions if version is not None and version >= oldest)
 
 
+def offered_version(env_name: str) -> str:
+    """The name itself, or if its version is not offered, with the newest version that is."""
+    name, version = split_version(env_name)
+    versions = registered_versions(name)
+    return f"{name}-v{versions[-1]}" if version is not None and versions and version not in versions else env_name
+
+
 def check_version(env_name: str) -> None:
     """Raises ValueError if the name is known, but not in this version; suggests the one to use."""
     name, version = split_version(env_name)

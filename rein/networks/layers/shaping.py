@@ -143,16 +143,16 @@ class ScaleGradient(Layer):
 class Reshape(Layer):
     """Gives the last dimensions a new shape."""
 
-    def __init__(self, shape: Sequence[int], input_dims: int | None = None) -> None:
+    def __init__(self, shape: int | Sequence[int], input_dims: int | None = None) -> None:
         """Keeps the shape.
 
         Args:
-            shape: of one example in the output.
+            shape: of one example in the output; a number is the length of a vector.
             input_dims: number of dimensions of one example in the input; None: all after the first (batch)
                 dimension, which then must be the only leading one.
         """
         super().__init__()
-        self.shape = tuple(shape)
+        self.shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self.input_dims = input_dims
 
     @property

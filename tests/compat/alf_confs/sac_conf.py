@@ -18,7 +18,7 @@ actor_network_cls = partial(
 critic_network_cls = partial(CriticNetwork, joint_fc_layer_params=fc_layers)
 
 alf.config("calc_default_target_entropy", min_prob=0.184)
-alf.config("clipped_exp", value_min=-10, value_max=2)
+alf.config("clipped_exp", clip_value_min=-10, clip_value_max=2)
 alf.config(
     "SacAlgorithm",
     actor_network_cls=actor_network_cls,
