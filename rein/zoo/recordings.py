@@ -4,8 +4,9 @@ An entry names them in its `ENTRY`:
 
     "recordings": [{"run": "sac_pendulum", "seed": 0, "episodes": 20, "policy": "stochastic", "at": 0.3}]
 
-`at` is the share of the training after which the policy is recorded; 1, the end, is the default. Everything is made by
-seeds, so that the same recordings give the same file.
+`at` is the share of the training after which the policy is recorded; 1, the end, is the default. `{"run": "sac_hopper",
+"replay": True}` is all that the run had in its replay buffer in the end. Everything is made by seeds, so that the same
+recordings give the same file.
 """
 
 import hashlib
@@ -23,22 +24,31 @@ from rein.zoo.trained_settings import trained_settings
 
 
 class Recording(NamedTuple):
-    """Episodes of one policy."""
+    """Episodes of one policy, or the replay buffer of its training."""
 
     run: str
     """Name of the entry that is trained."""
-    episodes: int
+    episodes: int = 0
+    """How many are played; 0 with `replay` only."""
     seed: int = 0
     """Of training and of recording."""
     policy: str = "stochastic"
     """How it is played: see `rein record --policy`."""
     at: float = 1.0
     """Share of the training after which it is recorded: at the nearest checkpoint that is kept."""
+    replay: bool = False
+    """Take what the replay buffer held at the end, and play nothing."""
 
 
 def recordings_of(entry: ZooEntry) -> list[Recording]:
     """What an entry learns from; empty if it learns from what it does itself."""
-    return [Recording(**facts) for facts in entry.facts.get("recordings", ())]
+    wanted = [Recording(**facts) for facts in entry.facts.get("recordings", ())]
+    for one in wanted:
+        if one.replay is (one.episodes > 0):
+            raise ValueError(
+                f"{entry.name}: a recording of {one.run} has replay={one.replay} and episodes={one.episodes}: give one"
+            )
+    return wanted
 
 
 def make_recordings(entry: ZooEntry, work: Path, say: Callable[[str], None] = print) -> Path:
@@ -66,7 +76,8 @@ def _record(one: Recording, work: Path, say: Callable[[str], None]) -> Path:
     source = find_task(one.run)
     settings = trained_settings(source.path).hash
     path = work / f"{one.run}-{settings}-{one.seed}"
-    name = f"{path.name}-{one.policy}-{one.at:g}-{one.episodes}.data"
+    what = "replay" if one.replay else f"{one.policy}-{one.at:g}-{one.episodes}"
+    name = f"{path.name}-{what}.data"
     if (work / name).exists():
         return work / name
     if not (path / "run.json").exists():
@@ -74,6 +85,10 @@ def _record(one: Recording, work: Path, say: Callable[[str], None]) -> Path:
         _run("train", one.run, "--seed", str(one.seed), "--dir", str(path), "--threads", "1")
     elif RunDirectory.open(path).record()["status"] != "finished":
         _run("resume", str(path), "--threads", "1")
+    if one.replay:
+        say(f"{one.run}: recording the replay buffer of seed {one.seed}")
+        _run("record", str(path), "--replay", "--out", str(work / name))
+        return work / name
     say(f"{one.run}: recording {one.episodes} episodes of seed {one.seed}, {one.policy}")
     options = ["--episodes", str(one.episodes), "--policy", one.policy, "--seed", str(one.seed)]
     checkpoint = ["--checkpoint", str(_checkpoint(path, one.at))]

@@ -22,7 +22,7 @@ def test_every_entry_names_recordings_that_can_be_made() -> None:
         for one in wanted:
             source = zoo.find_task(one.run)
             assert source.env == zoo.find_task(name).env
-            assert one.episodes > 0
+            assert one.replay or one.episodes > 0
             assert 0 < one.at <= 1
 
 
@@ -53,6 +53,21 @@ def test_what_is_named_is_trained_recorded_and_joined_once(tmp_path: Path, monke
     assert len(commands) == 4
     with pytest.raises(ValueError, match="names no recordings"):
         make_recordings(entry(), tmp_path)
+
+
+def test_a_replay_buffer_is_recorded_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(recordings, "_run", lambda *words: commands.append(words))
+    make_recordings(entry(recordings=[{"run": "sac_pendulum", "replay": True}]), tmp_path, lambda text: None)
+    assert [words[0] for words in commands] == ["train", "record"]
+    assert "--replay" in commands[1]
+    assert "--episodes" not in commands[1]
+
+
+@pytest.mark.parametrize("facts", [{}, {"replay": True, "episodes": 3}])
+def test_a_recording_is_of_episodes_or_of_a_replay_buffer(facts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="mine: a recording of sac_pendulum has replay="):
+        recordings_of(entry(recordings=[{"run": "sac_pendulum", **facts}]))
 
 
 @pytest.mark.slow

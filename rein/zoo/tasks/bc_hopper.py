@@ -1,0 +1,18 @@
+"""Behaviour cloning on Hopper-v5 from the data of iql_hopper: it copies the bad with the good."""
+
+from rein.config import config, import_config, pre_config
+
+ENTRY = {
+    "algorithm": "BcAlgorithm",
+    "env": "Hopper-v5",
+    "env_steps": 0,
+    "updates": 10_000,
+    "recordings": [{"run": "sac_hopper", "replay": True}],
+    "reference": "what iql_hopper is compared with",
+}
+
+pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})
+import_config("bases/bc.py")
+
+config("create_environment", env_name="Hopper-v5")
+config("TrainerConfig", num_iterations=100, num_eval_environments=10, compile=True)
