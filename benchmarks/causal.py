@@ -75,9 +75,7 @@ class Comparison:
                 "CausalBcAlgorithm.discriminator_network_cls": partial(EncodingNetwork, fc_layer_params=LAYERS),
             },
         }[name]
-        agent = rein.make(
-            name, data=data, seed=seed, settings={**settings, "TrainerConfig.num_iterations": self.updates // 100}
-        )
+        agent = rein.make(name, data=data, seed=seed, settings=settings)
         agent.train(updates=self.updates)
         return agent
 

@@ -6,7 +6,6 @@ from rein.algorithms.offline import CausalBcAlgorithm
 from rein.config import config, define_config, import_config
 from rein.networks import ActorNetwork, EncodingNetwork
 from rein.optimizers import Adam
-from rein.runtime import LinearScheduler
 
 ENTRY = {
     "algorithm": "CausalBcAlgorithm",
@@ -20,18 +19,12 @@ import_config("parts/offline_run.py")
 learning_rate = define_config("learning_rate", 3e-4)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
-
-def _falling(rate: float) -> LinearScheduler:
-    """From `rate` to nothing in the course of the training."""
-    return LinearScheduler("percent", ((0.0, rate), (1.0, 0.0)))
-
-
 config(
     "CausalBcAlgorithm",
     actor_network_cls=partial(ActorNetwork, fc_layer_params=hidden_layers),
     discriminator_network_cls=partial(EncodingNetwork, fc_layer_params=hidden_layers),
     # It is a game: momentum makes both go in circles, and the discriminator must keep up with the policy.
-    actor_optimizer=Adam(lr=_falling(learning_rate), betas=(0.0, 0.999)),
-    discriminator_optimizer=Adam(lr=_falling(10 * learning_rate), betas=(0.0, 0.999)),
+    actor_optimizer=Adam(lr=learning_rate, betas=(0.0, 0.999)),
+    discriminator_optimizer=Adam(lr=10 * learning_rate, betas=(0.0, 0.999)),
 )
 config("TrainerConfig", algorithm_ctor=CausalBcAlgorithm, mini_batch_length=2)
