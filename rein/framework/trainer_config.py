@@ -296,8 +296,8 @@ class TrainerConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
         if self.offline_buffer_dir is not None and self.whole_replay_buffer_training:
             raise ValueError(
-                "offline_buffer_dir is set, but whole_replay_buffer_training is True: hybrid training samples from its "
-                "buffers, so set whole_replay_buffer_training=False and clear_replay_buffer=False"
+                "offline_buffer_dir is set, but whole_replay_buffer_training is True: only off-policy algorithms, such as "
+                "SAC, learn from data; for one of them set whole_replay_buffer_training=False and clear_replay_buffer=False"
             )
         if self.no_thread_env_for_conf and self.evaluate:
             raise ValueError("no_thread_env_for_conf forbids the environment that evaluate=True needs: set one of them")

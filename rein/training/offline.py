@@ -76,7 +76,7 @@ class OfflinePlan(NamedTuple):
             raise ValueError(f"{self.paths} hold {buffer.total_size} steps, fewer than mini_batch_length={length}")
         data = OfflineData(buffer, config.rl_train_after_update_steps, config.rl_train_every_update_steps)
         algorithm.learn_from(data)
-        _try(algorithm, data)
+        require_enough(algorithm, data)
 
 
 def plan_offline(config: TrainerConfig) -> OfflinePlan | None:
@@ -138,14 +138,17 @@ def _example(algorithm: RLAlgorithm, specs: WorldSpecs) -> Experience:
     return make_experience(raw, acted.step, acted.state)
 
 
-def _try(algorithm: RLAlgorithm, data: OfflineData) -> None:
+def require_enough(algorithm: RLAlgorithm, data: OfflineData) -> None:
     """Raises `ValueError` if the algorithm needs more of a step than data has; nothing is changed by it."""
     learning = algorithm.learning
     with _same_random_numbers(), frozen_statistics():
         try:
             losses(algorithm, Batch(data.sample(learning), is_offline=True, pre_train=True), None, learning.settings)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(f"{algorithm.name} cannot learn from this data: {error}") from error
+            raise ValueError(
+                f"{type(algorithm).__name__} cannot learn from this data, which tells what was seen and done and nothing "
+                f"else: {error}"
+            ) from error
 
 
 def _nearest_to_zero(spec: TensorSpec) -> Tensor:

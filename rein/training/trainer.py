@@ -21,7 +21,7 @@ from rein.training.evaluation import EvaluationResult
 from rein.training.full_disk import ToleratedSaving
 from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
-from rein.training.offline import has_environment, plan_offline
+from rein.training.offline import has_environment, plan_offline, require_enough
 from rein.training.progress import Progress
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 from rein.training.run_evaluation import RunEvaluation
@@ -126,6 +126,8 @@ class Trainer:
             self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
             self.specs = WorldSpecs.of(self.env)
             self.algorithm = build_algorithm(config, self.env)
+            if self.algorithm.offline_data is not None:
+                require_enough(self.algorithm, self.algorithm.offline_data)
         self._refuse_settings()
         if config.evaluate and not has_environment():
             logger.warning("this run has no environment, so its policy is not evaluated: name one to have that")

@@ -226,6 +226,10 @@ def test_what_cannot_be_learnt_is_refused_in_one_line_before_training(
     content[place : place + 4] = np.float32(np.nan).tobytes()
     (tmp_path / "nan.data").write_bytes(content)
     assert "observation of episode 0 at its step 5: it is nan" in refused(capsys, *train, "bc", "--data", "nan.data")
+    ppo = (*train, "ppo", "--env", WORLD, "--data", data)
+    assert "only off-policy algorithms" in refused(capsys, *ppo)
+    sampling = ("TrainerConfig.whole_replay_buffer_training=False", "TrainerConfig.clear_replay_buffer=False")
+    assert "PPOAlgorithm cannot learn from this data" in refused(capsys, *ppo, *sampling)
     assert list(tmp_path.glob("runs/*")) == []
 
 
