@@ -68,14 +68,14 @@ class Comparison:
 
     def _learner(self, name: str, data: Path, seed: int) -> Any:
         actor = partial(ActorNetwork, fc_layer_params=LAYERS)
-        settings = {
+        settings: dict[str, dict[str, Any]] = {
             "bc": {"BcAlgorithm.actor_network_cls": actor},
             "causal_bc": {
                 "CausalBcAlgorithm.actor_network_cls": actor,
                 "CausalBcAlgorithm.discriminator_network_cls": partial(EncodingNetwork, fc_layer_params=LAYERS),
             },
-        }[name]
-        agent = rein.make(name, data=data, seed=seed, settings=settings)
+        }
+        agent = rein.make(name, data=data, seed=seed, settings=settings[name])
         agent.train(updates=self.updates)
         return agent
 
