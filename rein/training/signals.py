@@ -68,6 +68,12 @@ class StopRequest:
             self._timer.cancel()
             self._timer = None
 
+    def named(self, stop: KeyboardInterrupt) -> KeyboardInterrupt:
+        """`stop` with the signal that it is of: libraries that wait in C make a plain one of `StopNowError`."""
+        if self.reason is None or isinstance(stop, StopNowError):
+            return stop
+        return StopNowError(signal.Signals[self.reason])
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.reason is not None:
             raise StopNowError(number)

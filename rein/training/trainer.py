@@ -208,9 +208,9 @@ class Trainer:
         with profile_to(self.directory.path / "py_train.INFO" if self.config.profiling else None):
             try:
                 return self._train()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as stop:
                 self.directory.note(status="stopped")
-                raise
+                raise self._stop.named(stop) from None
             except Exception as error:
                 self._keep_crash(error)
                 raise

@@ -101,6 +101,16 @@ def test_a_request_is_noticed_once_and_then_insisted_on():
     assert [exit_code(name) for name in (None, "SIGINT", "SIGTERM")] == [0, 130, 143]
 
 
+def test_an_interrupt_that_lost_its_signal_gets_it_back():
+    with StopRequest() as stop:
+        plain = KeyboardInterrupt()
+        assert stop.named(plain) is plain
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.named(plain).number == signal.SIGTERM
+        insisted = StopNowError(signal.SIGINT)
+        assert stop.named(insisted) is insisted
+
+
 def test_a_hang_is_interrupted(monkeypatch):
     monkeypatch.setattr("rein.training.signals.GRACE_SECONDS", 0.2)
     with StopRequest(), pytest.raises(StopNowError):

@@ -7,6 +7,8 @@ dashboard, and is ended with the run. Ray listens at the address of the machine,
 import contextlib
 import logging
 import os
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -59,10 +61,10 @@ class RayBackend:
         quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.WARNING}
         if scheme.address is not None:
             check_address(scheme.address)
-            ray.init(address=scheme.address, log_to_driver=False, logging_level=logging.WARNING)
+            self._init(address=scheme.address, log_to_driver=False, logging_level=logging.WARNING)
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        ray.init(
+        self._init(
             num_cpus=max(os.cpu_count() or 1, workers),
             object_store_memory=max(scheme.object_store_mb, 80) * 2**20,
             **quiet,
@@ -75,6 +77,20 @@ class RayBackend:
             node["NodeManagerPort"],
             node["ObjectManagerPort"],
         )
+
+    def _init(self, **settings: Any) -> None:
+        """Connects, without Ray's own answer to SIGTERM, `sys.exit(15)`, which would take the place of the run's."""
+        is_main = threading.current_thread() is threading.main_thread()
+        handler, is_stopped = signal.getsignal(signal.SIGTERM), False
+        try:
+            self._ray.init(**settings)
+        except SystemExit:
+            self._ray.shutdown()
+            is_stopped = is_main
+        if is_main:
+            signal.signal(signal.SIGTERM, handler)
+        if is_stopped:
+            signal.raise_signal(signal.SIGTERM)
 
     def publish(self, flat: NDArray[np.uint8], version: int) -> None:
         """Puts the weights into the object store."""
