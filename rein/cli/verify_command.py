@@ -8,6 +8,7 @@ Example:
   rein verify ppo_cartpole --seeds 3
   rein verify --all --budget-minutes 120
   rein verify --sample 3 --budget-minutes 15
+  rein verify --defaults ppo a2c/CartPole-v1
   rein verify --page
 """
 
@@ -20,7 +21,17 @@ from rein.cli.command import BadInputError, Outcome, Session
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="entries of the zoo")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="entries of the zoo; with --defaults algorithms, environments or ALGORITHM/ENV",
+    )
+    parser.add_argument(
+        "--defaults",
+        action="store_true",
+        help="train algorithms on a few small tasks with nothing set, for docs/defaults.md, which compares them with others",
+    )
     parser.add_argument("--all", action="store_true", help="every entry without a current record")
     parser.add_argument(
         "--sample",
@@ -49,12 +60,15 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError("--seeds, --episodes and --jobs must be at least 1")
     if arguments.sample is not None:
         return _sample(arguments, session)
+    if arguments.defaults:
+        return _defaults(arguments, session)
     if not (arguments.names or arguments.all or arguments.page):
         raise BadInputError("name an entry, or give --all; `rein list zoo` shows the entries")
 
     from rein.zoo import find_task, task_entries
     from rein.zoo.records import is_stale, note_texts, read_record, write_page, write_record
-    from rein.zoo.verification import BudgetExceededError, verify
+    from rein.zoo.side_by_side import BudgetExceededError
+    from rein.zoo.verification import verify
 
     results = Path(arguments.results)
     entries = [find_task(name) for name in arguments.names]
@@ -124,6 +138,39 @@ def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
         print(text, file=session.stream, flush=True)
     is_good = bool(done) and all(one["holds"] for one in done)
     return Outcome({"date": date, "sample": done}, "", exit_code=0 if is_good else 1)
+
+
+def _defaults(arguments: argparse.Namespace, session: Session) -> Outcome:
+    """Trains with nothing set, and adds what is found to the page, pair by pair."""
+    from rein.zoo.defaults import pairs, verify_defaults, write_figures
+
+    if arguments.all or arguments.page:
+        raise BadInputError("--defaults tries algorithms, not entries of the zoo: leave --all and --page out")
+    try:
+        chosen = pairs(arguments.names)
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
+    session.start_working()
+    done, is_good = [], True
+    for pair in chosen:
+        try:
+            found = verify_defaults(
+                pair,
+                range(arguments.seeds),
+                Path(arguments.work),
+                arguments.episodes,
+                arguments.jobs,
+                lambda text: print(text, file=session.stream, flush=True),
+            )
+        except RuntimeError as error:
+            print(error, file=session.stream, flush=True)
+            is_good = False
+            continue
+        write_figures("rein", [found], Path(arguments.results) / "defaults")
+        scores = ", ".join(f"{seed['mean_return']:.4g}" for seed in found["seeds"])
+        print(f"{pair.name}: {scores}", file=session.stream, flush=True)
+        done.append(found)
+    return Outcome({"pairs": done}, "", exit_code=0 if is_good else 1)
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """Verification: an entry of the zoo is trained from scratch with several seeds, evaluated, and compared with its bar.
 
-Every run is a process of its own with one torch thread. A verification that is interrupted goes on where it was: finished
-seeds are kept, unfinished ones resume from their checkpoints.
+A verification that is interrupted goes on where it was.
 """
 
 import json
@@ -28,14 +27,11 @@ from rein.zoo.bars import is_met
 from rein.zoo.processes import command_line, one_thread
 from rein.zoo.recordings import make_recordings, recordings_of
 from rein.zoo.records import settings_facts
+from rein.zoo.side_by_side import Job, train_side_by_side
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 _CURVE_POINTS = 60
 _SUPERVISED_CURVE = "train_epoch/neglogprob"
-
-
-class BudgetExceededError(TimeoutError):
-    """The time ran out; what was trained is kept, and verifying again goes on from there."""
 
 
 def verify(
@@ -43,7 +39,7 @@ def verify(
     seeds: Sequence[int],
     work: Path,
     episodes: int = 100,
-    jobs: int = 2,
+    at_once: int = 2,
     budget_seconds: float = float("inf"),
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -54,69 +50,31 @@ def verify(
         seeds: one run each.
         work: directory for the runs; those that are there already are gone on with.
         episodes: held-out episodes per seed.
-        jobs: runs side by side.
+        at_once: runs side by side.
         budget_seconds: after which running seeds are told to save and stop.
         say: told what happens.
     """
-    deadline = time.monotonic() + budget_seconds
+    begun = time.monotonic()
     settings = trained_settings(entry.path)
     data = make_recordings(entry, work / "recordings", say) if recordings_of(entry) else None
     work = work / entry.name / settings.hash
-    waiting = list(seeds)
-    running: dict[int, subprocess.Popen[bytes]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                seed = waiting.pop(0)
-                process = _train(entry, seed, work, data)
-                if process is not None:
-                    running[seed] = process
-                    say(f"{entry.name}: training seed {seed}")
-            for seed, process in list(running.items()):
-                if process.poll() is not None:
-                    del running[seed]
-                    if process.returncode != 0:
-                        reason = _last_line(_log(work, seed))
-                        raise RuntimeError(
-                            f"training seed {seed} of {entry.name} failed: {reason} (see {_log(work, seed)})"
-                        )
-                    if RunDirectory.open(_path(work, seed)).record()["status"] != "finished":
-                        raise RuntimeError(
-                            f"training seed {seed} of {entry.name} was stopped before its end; `rein verify {entry.name}` "
-                            "again goes on from its checkpoint"
-                        )
-            if time.monotonic() > deadline:
-                raise BudgetExceededError(
-                    f"the time for {entry.name} is over; `rein verify {entry.name}` again goes on from its checkpoints"
-                )
-            time.sleep(0.2)
-    finally:
-        _stop(running)
+    jobs = [_job(entry, seed, work, data) for seed in seeds]
+    train_side_by_side(jobs, at_once, budget_seconds - (time.monotonic() - begun), say)
     results = [_result(work, seed, episodes, entry.facts.get("against", {})) for seed in seeds]
     record = _record(entry, settings, results, episodes)
     return record if data is None else {**record, "recordings": DataSet.open(data).describe()["sources"]}
 
 
-def _train(entry: ZooEntry, seed: int, work: Path, data: Path | None) -> "subprocess.Popen[bytes] | None":
-    """Starts or resumes a run; None if it is finished."""
-    path = _path(work, seed)
-    if (path / "run.json").exists():
-        if RunDirectory.open(path).record()["status"] == "finished":
-            return None
-        command = ["resume", str(path)]
-    else:
-        target = entry.name if task_entries().get(entry.name) == entry else str(entry.path)
-        command = ["train", target, "--seed", str(seed), "--dir", str(path)]
-        command += [] if data is None else ["--data", str(data)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _log(work, seed).open("ab") as log:
-        return subprocess.Popen(command_line(*command, "--threads", "1"), stdout=log, stderr=log, env=one_thread())
+def _job(entry: ZooEntry, seed: int, work: Path, data: Path | None) -> Job:
+    target = entry.name if task_entries().get(entry.name) == entry else str(entry.path)
+    words = [target, "--seed", str(seed), *([] if data is None else ["--data", str(data)])]
+    return Job(f"seed {seed} of {entry.name}", _path(work, seed), words, f"rein verify {entry.name}")
 
 
 def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) -> dict[str, Any]:
     """Score and curve of a finished run."""
     path = _path(work, seed)
-    evaluation = _evaluate(path, episodes)
+    evaluation = evaluate_run(path, episodes)
     directory = RunDirectory.open(path)
     record = directory.record()
     if record.get("ml_type") == "sl":
@@ -129,7 +87,7 @@ def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) 
     success = {key: evaluation[key] for key in ("success_rate",) if key in evaluation}
     if opponents:
         words = [word for name in opponents for word in ("--against", name)]
-        matches = _evaluate(path, episodes, *words)
+        matches = evaluate_run(path, episodes, *words)
         against = matches["against"]
         success = {"share_of_bars": _share_of_bars(against, opponents), "against": against, "elo": matches["elo"]}
     return {
@@ -143,7 +101,8 @@ def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) 
     }
 
 
-def _evaluate(path: Path, episodes: int, *words: str) -> dict[str, Any]:
+def evaluate_run(path: Path, episodes: int, *words: str) -> dict[str, Any]:
+    """What `rein evaluate` finds out about a run; `words` are more arguments of it."""
     command = command_line("evaluate", str(path), "--episodes", str(episodes), *words, "--json")
     output = subprocess.run(command, capture_output=True, check=True, env=one_thread()).stdout
     found: dict[str, Any] = json.loads(output)
@@ -211,26 +170,5 @@ def _measured(entry: ZooEntry, result: dict[str, Any]) -> float:
     return float(result[measure])
 
 
-def _stop(running: "dict[int, subprocess.Popen[bytes]]") -> None:
-    """Lets runs save and stop."""
-    for process in running.values():
-        process.terminate()
-    for process in running.values():
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
 def _path(work: Path, seed: int) -> Path:
     return work / f"seed-{seed}"
-
-
-def _last_line(log: Path) -> str:
-    """What a process said last: why it failed, if it could say so."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1].removeprefix("rein: error: ").strip() if lines else "it said nothing"
-
-
-def _log(work: Path, seed: int) -> Path:
-    return work / f"seed-{seed}.log"

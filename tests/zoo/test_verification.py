@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rein.zoo import records, task_entries, verification
+from rein.zoo import records, side_by_side, task_entries, verification
 from rein.zoo.trained_settings import trained_settings
 
 
@@ -16,8 +16,8 @@ def test_a_run_that_was_stopped_is_not_scored(status: str, tmp_path: Path, monke
         return SimpleNamespace(poll=lambda: 0, returncode=0)
 
     directory = SimpleNamespace(open=lambda path: SimpleNamespace(record=lambda: {"status": status}))
-    monkeypatch.setattr(verification, "_train", ended)
-    monkeypatch.setattr(verification, "RunDirectory", directory)
+    monkeypatch.setattr(side_by_side.Job, "start", ended)
+    monkeypatch.setattr(side_by_side, "RunDirectory", directory)
     monkeypatch.setattr(verification, "_result", lambda *_: pytest.fail("scored"))
     with pytest.raises(RuntimeError, match="stopped before its end"):
         verification.verify(task_entries()["ppo_cartpole"], [0], tmp_path)
@@ -39,6 +39,6 @@ def test_entries_on_labelled_data_are_recorded_by_their_measure() -> None:
 
 def test_why_a_training_failed_is_its_last_line(tmp_path: Path) -> None:
     log = tmp_path / "seed-0.log"
-    assert verification._last_line(log) == "it said nothing"
+    assert side_by_side.last_line(log) == "it said nothing"
     log.write_text("run directory: runs/x\nrein: error: 'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'\n\n")
-    assert verification._last_line(log) == "'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'"
+    assert side_by_side.last_line(log) == "'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'"
