@@ -50,7 +50,7 @@ def run(backend: str, seconds: float, every: float | None) -> dict[str, Any]:
                     _kill(rollout._team._workers[killed % 2], backend)
                     killed += 1
             spent = time.monotonic() - begin
-            rate, fragments = (algorithm.env_steps - first) / spent, len(rollout._delivered)
+            rate, fragments = (algorithm.env_steps - first) / spent, rollout.delivered
             replaced, dropped = rollout._team.replaced, rollout.dropped
             algorithm.close_rollout()
             env.close()

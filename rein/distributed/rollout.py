@@ -59,7 +59,9 @@ class SchemeRollout(Rollout):
         """Of the weights that were published last."""
         self.dropped = 0
         """Fragments that were too old to learn from."""
-        self._delivered: set[int] = set()
+        self.delivered = 0
+        """Fragments that were learnt from or stored."""
+        self._newest: dict[int, int] = {}
         self._ahead = 0
         self._stock: deque[tuple[Experience, Any]] = deque()
         self._open_ends: dict[int, Experience] = {}
@@ -129,9 +131,11 @@ class SchemeRollout(Rollout):
             self._team.ask(index, "collect", job)
 
     def _take(self, fragment: Fragment) -> None:
-        if fragment.number in self._delivered or not 0 <= fragment.version <= self.version:
+        # A collector has one job at a time, and numbers only grow.
+        if fragment.number <= self._newest.get(fragment.collector, 0) or not 0 <= fragment.version <= self.version:
             raise RuntimeError(f"fragment {fragment.number} of version {fragment.version} came twice or from nowhere")
-        self._delivered.add(fragment.number)
+        self._newest[fragment.collector] = fragment.number
+        self.delivered += 1
         if fragment.collector in self._team.lost:
             self._metrics.forget_group(fragment.collector)
         self._metrics.update_group(fragment.collector, fragment.episodes)

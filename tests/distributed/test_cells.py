@@ -95,7 +95,7 @@ def test_collectors_that_are_killed_again_and_again(request: Any, build: Any, ba
         algorithm.train_iter()
     # Fragments are checked as they come: each number once, each version one that was published.
     assert rollout._team.replaced >= 3
-    assert len(rollout._delivered) == 16
+    assert rollout.delivered == 16
     algorithm.close_rollout()
 
 

@@ -39,7 +39,7 @@ def test_collectors_feed_every_kind_of_algorithm(build: Any, kind: str, name: st
     assert isinstance(rollout, SchemeRollout)
     assert not torch.equal(vector(algorithm), before)
     fragment = 16 * 4 if name == "ppo" else 12 * 4
-    fragments = len(rollout._delivered)
+    fragments = rollout.delivered
     assert fragments == rollout.version * (2 if kind == "sync" else 1)
     starts = 8 + algorithm.metrics.number_of_episodes
     assert fragments * fragment - starts <= algorithm.env_steps <= fragments * fragment
@@ -48,6 +48,17 @@ def test_collectors_feed_every_kind_of_algorithm(build: Any, kind: str, name: st
         assert buffer is not None
         # Every iteration stores 8 steps of each environment that reports, whatever the length of fragments.
         assert buffer.total_size == 12 * 8 * (8 if kind == "sync" else 4)
+
+
+def test_a_fragment_that_comes_again_is_refused(build: Any) -> None:
+    rollout = build("ppo", kind="sync", collectors=2).rollout
+    fragments = rollout._gather(4)
+    for again in fragments:
+        with pytest.raises(RuntimeError, match="came twice"):
+            rollout._take(again)
+    with pytest.raises(RuntimeError, match="from nowhere"):
+        rollout._take(fragments[0]._replace(number=99, version=rollout.version + 1))
+    assert rollout.delivered == 2
 
 
 def test_asynchronous_fragments_are_at_most_a_round_old_and_too_old_ones_are_dropped(build: Any) -> None:
@@ -63,7 +74,7 @@ def test_asynchronous_fragments_are_at_most_a_round_old_and_too_old_ones_are_dro
     for _ in range(9):
         several.train_iter()
     assert several.rollout.dropped == 0
-    assert len(several.rollout._delivered) == 2 * several.rollout.version
+    assert several.rollout.delivered == 2 * several.rollout.version
     assert several.replay_buffer.total_size == pytest.approx(9 * 8 * 4 * 2, abs=4)
     strict = build("ppo", kind="async", collectors=3, max_lag=0)
     for _ in range(3):

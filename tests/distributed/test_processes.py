@@ -40,7 +40,7 @@ def test_collectors_die_and_are_replaced_and_nothing_is_left(build: Any) -> None
     assert pids()[1] == first[1]
     assert pids()[0] != first[0]
     # Two fragments for each version, each delivered once, with a number that was asked for.
-    assert len(rollout._delivered) == 2 * rollout.version
+    assert rollout.delivered == 2 * rollout.version
     # What the dead one had not told the end of ends by a time limit: steps of different lives are never joined.
     buffer = algorithm.replay_buffer
     data, _ = buffer.gather_all()
@@ -67,4 +67,4 @@ def test_gradients_and_rollouts_of_processes_train(build: Any) -> None:
     for _ in range(3):
         algorithm.train_iter()
     assert not torch.equal(before, torch.nn.utils.parameters_to_vector(algorithm.parameters()))
-    assert len(algorithm.rollout._delivered) == 3
+    assert algorithm.rollout.delivered == 3

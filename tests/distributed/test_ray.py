@@ -35,7 +35,7 @@ def test_actors_collect_and_one_that_dies_is_replaced(cluster: None, build: Any)
     for _ in range(4):
         algorithm.train_iter()
     assert rollout._team.replaced == 1
-    assert len(rollout._delivered) == 2 * rollout.version
+    assert rollout.delivered == 2 * rollout.version
     assert not torch.equal(before, vector(algorithm))
     algorithm.close_rollout()
     assert ray.is_initialized()
