@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from rein.algorithms.off_policy.sac_structures import SacActionState
 from rein.compat.sb3 import A2C, DDPG, DQN, PPO, SAC, TD3
 from rein.compat.sb3.common.callbacks import BaseCallback
 from rein.compat.sb3.common.noise import NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from rein.compat.sb3.keywords import Clock, NotSavedError, OfProgress
 from rein.compat.sb3.networks import UnitActions
+from rein.data_structures import TimeStep
 
 SMALL: dict[str, Any] = {"n_steps": 16, "batch_size": 8, "n_epochs": 1, "policy_kwargs": {"net_arch": [4]}, "seed": 0}
 
@@ -213,9 +215,9 @@ def test_keywords_reach_the_algorithm() -> None:
     sac: Any = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [17]}, tau=0.03, ent_coef=0.2).algorithm
     assert (17, 3) in [tuple(one.shape) for one in sac.parameters()]
     assert sac._log_alpha.item() == pytest.approx(np.log(0.2))
-    # One temperature fewer to tune, and entropy in the units of the torque, [-2, 2].
+    # One temperature fewer to tune, and entropy as if the torque were in [-1, 1].
     assert len(sac.optimizers()) == 2
-    assert sac._target_entropy.item() == pytest.approx(-1.0 + np.log(2.0))
+    assert sac._target_entropy.item() == -1.0
     dqn = DQN("MlpPolicy", "CartPole-v1", train_freq=4, gradient_steps=2, target_update_interval=100, buffer_size=500)
     assert dqn.algorithm.require_config().num_updates_per_train_iter == 2  # type: ignore[operator]
     assert dqn.algorithm._target_updater._period == 50  # type: ignore[union-attr]
@@ -235,3 +237,15 @@ def test_critics_see_actions_from_minus_one_to_one(model_class: Any) -> None:
             module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     model.algorithm._critic_networks((torch.zeros(3, 3), torch.tensor([[-2.0], [1.0], [2.0]])), ())
     assert seen[0][..., 3].reshape(-1, 3)[0].tolist() == [-1.0, 0.5, 1.0]
+
+
+def test_entropy_of_sac_is_that_of_actions_from_minus_one_to_one() -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", seed=0)
+    algorithm: Any = model.algorithm
+    inputs = TimeStep(observation=torch.randn(5, 3), step_type=torch.ones(5, dtype=torch.int32))
+    policy = algorithm._policy(inputs, SacActionState())
+    normal = policy.distribution.base
+    before = torch.atanh(policy.action.detach() / 2)
+    density = torch.distributions.Normal(normal.loc, normal.scale).log_prob(before) - torch.log(1 - before.tanh() ** 2)
+    torch.testing.assert_close(policy.log_pi, density, rtol=1e-3, atol=1e-3)
+    assert algorithm._target_entropy.tolist() == [-1.0]

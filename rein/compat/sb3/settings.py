@@ -151,18 +151,28 @@ class BeforeStart(Scheduler):
 
 
 class RandomStartSac(SacAlgorithm):
-    """SAC whose first actions are drawn uniformly."""
+    """SAC whose first actions are drawn uniformly, and whose entropy is that of actions in [-1, 1].
 
-    def __init__(self, *arguments: Any, random_action: Scheduler, **named: Any) -> None:
+    In other units the entropy differs by a constant, which values would have to follow while the temperature falls.
+    """
+
+    def __init__(self, *arguments: Any, random_action: Scheduler, log_volume: float = 0.0, **named: Any) -> None:
         """Makes the algorithm.
 
         Args:
             *arguments: of `SacAlgorithm`.
             random_action: 1 while actions are random, then 0.
+            log_volume: logarithm of the product of half the ranges of the actions.
             **named: of `SacAlgorithm`.
         """
         super().__init__(*arguments, **named)
         self._random_action = random_action
+        self._log_volume = log_volume
+
+    def _policy(self, inputs: TimeStep, state: Any) -> Any:
+        """Samples actions, with the log-probability of what they are in [-1, 1]."""
+        policy = super()._policy(inputs, state)
+        return policy._replace(log_pi=policy.log_pi + self._log_volume)
 
     def rollout_step(self, inputs: TimeStep, state: Any) -> AlgStep:
         """A sample of the policy, or a random action."""
@@ -224,12 +234,11 @@ def sac_settings(model: Any) -> Settings:
     options = PolicyOptions("SAC", model.policy_name, model.policy_kwargs, (256, 256), "ReLU", "qf")
     temperature, is_tuned = _temperature(model.ent_coef)
     target = -float(np.prod(space.shape)) if model.target_entropy == "auto" else float(model.target_entropy)
-    # There entropy is that of actions in [-1, 1], here of actions in their own units.
-    target += float(np.log((space.high - space.low) / 2).sum())
     actor = actor_network(
         model, options, ActorDistributionNetwork, continuous_projection_net_ctor=NormalProjectionNetwork
     )
     random_action = BeforeStart(model.clock, model.learning_starts, 1.0, 0.0)
+    log_volume = float(np.log((space.high - space.low) / 2).sum())
     optimizers = [make_optimizer(model, options, None) for _ in range(3)]
     return {
         **_replay(model),
@@ -249,7 +258,7 @@ def sac_settings(model: Any) -> Settings:
         "SacAlgorithm.critic_optimizer": optimizers[1],
         "SacAlgorithm.alpha_optimizer": optimizers[2] if is_tuned else None,
         "SacAlgorithm.one_transition": True,
-        "TrainerConfig.algorithm_ctor": partial(RandomStartSac, random_action=random_action),
+        "TrainerConfig.algorithm_ctor": partial(RandomStartSac, random_action=random_action, log_volume=log_volume),
     }
 
 
