@@ -5,7 +5,7 @@ from rein.config import config, import_config, pre_config
 ENTRY = {
     "algorithm": "LatentMbrlAlgorithm",
     "env": "Pendulum-v1",
-    "env_steps": 6_000,
+    "env_steps": 10_000,
     "bar": -300,
     "reference": "-130 to -150 is the best there is",
 }
@@ -17,7 +17,7 @@ config("create_environment", env_name="Pendulum-v1", num_parallel_environments=1
 # Planning for an evaluation takes as long as planning for training: there is one at the end, by `rein evaluate`.
 config(
     "TrainerConfig",
-    num_env_steps=6_000,
+    num_env_steps=10_000,
     replay_buffer_length=1_000,
     num_updates_per_train_iter=6,
     mini_batch_size=256,
