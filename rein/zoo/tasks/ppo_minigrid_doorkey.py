@@ -1,0 +1,16 @@
+"""PPO on MiniGrid-DoorKey-5x5-v0, by the defaults of PPO alone."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "MiniGrid-DoorKey-5x5-v0",
+    "env_steps": 200_000,
+    "bar": 0.94,
+    "reference": "0.96 is the best return on average: key, door and goal by the shortest way, of at most 250 steps",
+}
+
+import_config("bases/ppo.py")
+
+config("create_environment", env_name="MiniGrid-DoorKey-5x5-v0")
+config("TrainerConfig", num_env_steps=200_000)

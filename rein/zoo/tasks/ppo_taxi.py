@@ -1,0 +1,16 @@
+"""PPO on Taxi-v4, by the defaults of PPO alone."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "Taxi-v4",
+    "env_steps": 250_000,
+    "bar": 7.5,
+    "reference": "about 7.9 is the best return on average: every passenger is brought by the shortest way",
+}
+
+import_config("bases/ppo.py")
+
+config("create_environment", env_name="Taxi-v4")
+config("TrainerConfig", num_env_steps=250_000)
