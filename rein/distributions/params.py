@@ -91,6 +91,8 @@ def params_to_distributions(nest_of_params: Nest, nest_spec: Nest) -> Nest:
 
 def map_params(function: Callable[[Tensor], Tensor], nest_with_distributions: Nest) -> Nest:
     """Returns the nest with `function` applied to every tensor and to every parameter of the distributions."""
+    if isinstance(nest_with_distributions, Tensor):
+        return function(nest_with_distributions)
     return nest.map_structure(
         lambda leaf: leaf.map_params(function) if isinstance(leaf, Distribution) else function(leaf),
         nest_with_distributions,

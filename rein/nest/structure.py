@@ -13,7 +13,6 @@ Nest: TypeAlias = Any
 
 _NAMESPACE = "rein"
 _flatten = partial(optree.tree_flatten, none_is_leaf=True, namespace=_NAMESPACE)
-_map_one = partial(optree.tree_map, none_is_leaf=True, namespace=_NAMESPACE)
 _leaves = partial(optree.tree_leaves, none_is_leaf=True, namespace=_NAMESPACE)
 _structure = partial(optree.tree_structure, none_is_leaf=True, namespace=_NAMESPACE)
 
@@ -83,9 +82,9 @@ def map_structure(func: Callable[..., Any], nest: Nest, *rest: Nest) -> Nest:
     Returns:
         A nest of what `func` returned.
     """
-    if not rest:
-        return _map_one(func, nest)
     leaves, spec = _flatten(nest)
+    if not rest:
+        return spec.unflatten(map(func, leaves))
     columns = [leaves]
     for other in rest:
         other_leaves, other_spec = _flatten(other)
@@ -135,7 +134,7 @@ def assert_same_structure_up_to(shallow: Nest, nest: Nest) -> None:
 
 def describe(nest: Nest) -> str:
     """A short text for error messages: the structure with `*` for each leaf."""
-    return repr(_map_one(lambda _: _Star(), nest))
+    return repr(map_structure(lambda _: _Star(), nest))
 
 
 def join_path(parent: str, key: object) -> str:
