@@ -5,7 +5,7 @@ from rein.config import config, import_config
 ENTRY = {
     "algorithm": "PPOAlgorithm",
     "env": "MiniGrid-DoorKey-5x5-v0",
-    "env_steps": 200_000,
+    "env_steps": 100_000,
     "bar": 0.94,
     "reference": "0.96 is the best return on average: key, door and goal by the shortest way, of at most 250 steps",
 }
@@ -13,4 +13,4 @@ ENTRY = {
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="MiniGrid-DoorKey-5x5-v0")
-config("TrainerConfig", num_env_steps=200_000)
+config("TrainerConfig", num_env_steps=100_000)
