@@ -72,7 +72,8 @@ def measure(pair: str, seeds: int, episodes: int) -> dict[str, Any]:
 
 def take(path: Path) -> None:
     """Adds figures to those of the project."""
-    from rein.zoo.defaults import pairs, write_figures
+    from rein.zoo.defaults import pairs
+    from rein.zoo.defaults_page import write_figures
 
     figures = json.loads(path.read_text())
     known = {pair.name: pair.task.env_steps for pair in pairs()}

@@ -142,7 +142,8 @@ def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
 
 def _defaults(arguments: argparse.Namespace, session: Session) -> Outcome:
     """Trains with nothing set, and adds what is found to the page, pair by pair."""
-    from rein.zoo.defaults import pairs, verify_defaults, write_figures
+    from rein.zoo.defaults import pairs, verify_defaults
+    from rein.zoo.defaults_page import write_figures
 
     if arguments.all or arguments.page:
         raise BadInputError("--defaults tries algorithms, not entries of the zoo: leave --all and --page out")

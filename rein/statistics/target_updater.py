@@ -127,7 +127,8 @@ def soft_update(source: nn.Module | Iterable[Tensor], target: nn.Module | Iterab
             f"and {type(target).__name__}"
         )
     if isinstance(source, nn.Module) and isinstance(target, nn.Module):
-        sources, targets = list(source.parameters()), list(target.parameters())
+        sources: list[Tensor] = list(source.parameters())
+        targets: list[Tensor] = list(target.parameters())
         if tau > 0.0:
             copy_tensors(list(source.buffers()), list(target.buffers()))
     else:

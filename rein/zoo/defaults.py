@@ -6,13 +6,12 @@ are one JSON file under `docs/results/defaults/`; `docs/defaults.md` is made fro
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rein.config.names import did_you_mean
 from rein.training.hardware import describe_machine
-from rein.training.run_directory import write_atomically
 from rein.zoo.side_by_side import Job, train_side_by_side
 from rein.zoo.verification import evaluate_run
 
@@ -133,14 +132,3 @@ def read_figures(library: str, directory: Path = FIGURES) -> dict[str, dict[str,
     path = directory / f"{library}.json"
     found = json.loads(path.read_text()) if path.exists() else []
     return {f"{one['algorithm']}/{one['env']}": one for one in found}
-
-
-def write_figures(library: str, figures: Iterable[Mapping[str, Any]], directory: Path = FIGURES) -> None:
-    """Adds figures to those of a library, in the place of older ones of the same pair, and makes the page anew."""
-    from rein.zoo.defaults_page import defaults_page
-
-    kept = read_figures(library, directory) | {f"{one['algorithm']}/{one['env']}": dict(one) for one in figures}
-    directory.mkdir(parents=True, exist_ok=True)
-    ordered = [kept[name] for name in sorted(kept)]
-    write_atomically(directory / f"{library}.json", json.dumps(ordered, indent=1) + "\n")
-    write_atomically(directory.parent.parent / "defaults.md", defaults_page(directory))

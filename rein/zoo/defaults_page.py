@@ -1,11 +1,14 @@
 """The page of the defaults: a table of pairs, and what they come to."""
 
+import json
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean, variance
 from typing import Any, NamedTuple
 
+from rein.training.run_directory import write_atomically
 from rein.zoo.bars import number_text
 from rein.zoo.defaults import FIGURES, LEFT_OUT, Task, pairs, read_figures
 
@@ -84,6 +87,15 @@ def defaults_page(directory: Path = FIGURES) -> str:
     episodes = sorted({one["episodes"] for one in ours.values()}) or [100]
     page = _HEAD.format(summary=summary, episodes=", ".join(map(str, episodes))) + _TABLE + "".join(rows)
     return f"{page}\n## Left out\n\n{left_out}\n{_versions(ours, theirs)}"
+
+
+def write_figures(library: str, figures: Iterable[Mapping[str, Any]], directory: Path = FIGURES) -> None:
+    """Adds figures to those of a library, in the place of older ones of the same pair, and makes the page anew."""
+    kept = read_figures(library, directory) | {f"{one['algorithm']}/{one['env']}": dict(one) for one in figures}
+    directory.mkdir(parents=True, exist_ok=True)
+    ordered = [kept[name] for name in sorted(kept)]
+    write_atomically(directory / f"{library}.json", json.dumps(ordered, indent=1) + "\n")
+    write_atomically(directory.parent.parent / "defaults.md", defaults_page(directory))
 
 
 def _row(task: Task, ours: dict[str, Any], theirs: dict[str, Any] | None) -> tuple[str, str]:

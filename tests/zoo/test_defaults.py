@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rein.zoo import algorithms, defaults
-from rein.zoo.defaults_page import compare, defaults_page
+from rein.zoo.defaults_page import compare, defaults_page, write_figures
 
 
 def figures(algorithm: str, env: str, *scores: float, version: str = "1") -> dict[str, Any]:
@@ -53,10 +53,10 @@ def test_a_difference_counts_beyond_its_interval() -> None:
 
 def test_figures_are_added_and_the_page_counts_them(tmp_path: Path) -> None:
     directory = tmp_path / "results/defaults"
-    defaults.write_figures("rein", [figures("ppo", "CartPole-v1", 500, 500, 500)], directory)
-    defaults.write_figures("rein", [figures("a2c", "CartPole-v1", 100, 101, 99)], directory)
-    defaults.write_figures("rein", [figures("a2c", "CartPole-v1", 200, 201, 199)], directory)
-    defaults.write_figures("stable_baselines3", [figures("a2c", "CartPole-v1", 480, 490, 500)], directory)
+    write_figures("rein", [figures("ppo", "CartPole-v1", 500, 500, 500)], directory)
+    write_figures("rein", [figures("a2c", "CartPole-v1", 100, 101, 99)], directory)
+    write_figures("rein", [figures("a2c", "CartPole-v1", 200, 201, 199)], directory)
+    write_figures("stable_baselines3", [figures("a2c", "CartPole-v1", 480, 490, 500)], directory)
     assert list(defaults.read_figures("rein", directory)) == ["a2c/CartPole-v1", "ppo/CartPole-v1"]
     page = (tmp_path / "defaults.md").read_text()
     assert page == defaults_page(directory)
