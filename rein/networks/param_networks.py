@@ -169,9 +169,11 @@ class ParamNetwork(Network):
                 f"{self.name}: an input of shape {tuple(inputs.shape)} is neither (B,) + {tuple(spec.shape)} nor "
                 f"(B, {n}) + {tuple(spec.shape)}"
             )
-        weights, begin = {}, 0
-        for (key, parameter), length in zip(chain.named_parameters(), self._lengths, strict=True):
-            weights[key] = self._params[:, begin : begin + length].reshape(parameter.shape)
-            begin += length
+        # One split for all: its gradient is one concatenation, where that of each slice would be as long as all.
+        parts = self._params.split(self._lengths, 1)
+        weights = {
+            key: part.reshape(parameter.shape)
+            for (key, parameter), part in zip(chain.named_parameters(), parts, strict=True)
+        }
         y = torch.func.functional_call(chain, weights, (x,))
         return y.transpose(0, 1), state

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 # Up to so many differences they are formed one by one; beyond, a matrix product is several times faster.
-_MAX_DIFFERENCES = 1 << 22
+_MAX_DIFFERENCES = 1 << 18
 
 
 def pairwise_squared_distance(x: Tensor, y: Tensor) -> Tensor:
@@ -26,12 +26,30 @@ def pairwise_squared_distance(x: Tensor, y: Tensor) -> Tensor:
     """
     if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
         raise ValueError(f"expected [N, D] and [M, D], got {tuple(x.shape)} and {tuple(y.shape)}")
-    if x.shape[0] * y.shape[0] * x.shape[1] <= _MAX_DIFFERENCES:
+    if _is_small(x, y):
         return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square()
+    return _expanded_squares(*_around_centre(x, y))
+
+
+def _is_small(x: Tensor, y: Tensor) -> bool:
+    return x.shape[0] * y.shape[0] * x.shape[1] <= _MAX_DIFFERENCES
+
+
+def _around_centre(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both sets of particles around the centre of the second; the same tensor twice if they are one set."""
     centre = y.mean(0)
-    near_x, near_y = x - centre, y - centre
-    squares = near_x.square().sum(1).unsqueeze(1) + near_y.square().sum(1)
-    return torch.addmm(squares, near_x, near_y.t(), alpha=-2.0).clamp(min=0.0)
+    near_y = y - centre
+    return near_y if x is y else x - centre, near_y
+
+
+def _expanded_squares(x: Tensor, y: Tensor) -> Tensor:
+    """Squared distances [N, M] by a matrix product."""
+    if x is y:
+        products = x @ x.t()
+        squares = products.diagonal()
+        return torch.add(squares.unsqueeze(1) + squares, products, alpha=-2.0).clamp(min=0.0)
+    squares = torch.linalg.vecdot(x, x).unsqueeze(1) + torch.linalg.vecdot(y, y)
+    return torch.addmm(squares, x, y.t(), alpha=-2.0).clamp(min=0.0)
 
 
 def median_bandwidth(squared_distance: Tensor, count: int | None = None) -> Tensor:
@@ -85,13 +103,20 @@ def rbf_kernel_and_gradient(
     Returns:
         [N, M] kernel, and [M, D] sum over n of d k(x_n, y_m) / d x_n, which points from where the x are towards y_m.
     """
-    squared = pairwise_squared_distance(x, y) if squared_distance is None else squared_distance
+    # The terms of the sum cancel the less the nearer the particles are to the origin.
+    near_x, near_y = _around_centre(x, y)
+    squared = squared_distance
+    if squared is None:
+        squared = pairwise_squared_distance(x, y) if _is_small(x, y) else _expanded_squares(near_x, near_y)
     width = median_bandwidth(squared) if bandwidth is None else bandwidth
     kernel = (-squared / width).exp()
-    centre = y.mean(0)  # The two terms cancel the less the nearer the particles are to the origin.
-    near_x, near_y = x - centre, y - centre
-    gradient = (2.0 / width) * (kernel.sum(dim=0).unsqueeze(1) * near_y - kernel.t() @ near_x)
-    return kernel, gradient
+    # Scaling the kernel and not the result saves passes over the particles, which are longer.
+    factor = (2.0 / width) * kernel.t()
+    if x is y:
+        factor.fill_diagonal_(0.0)
+        return kernel, (torch.diag(factor.sum(1)) - factor) @ near_x
+    gradient = factor.sum(1, keepdim=True) * near_y
+    return kernel, gradient.addmm_(factor, near_x, alpha=-1.0)
 
 
 @torch.no_grad()

@@ -37,7 +37,8 @@ def svgd_direction(
     """
     others = particles if others is None else others
     kernel, repulsion = rbf_kernel_and_gradient(others, particles, bandwidth)
-    return (kernel.t() @ loss_gradient - entropy_weight * repulsion) / others.shape[0]
+    share = 1.0 / others.shape[0]
+    return repulsion.addmm_(kernel.t(), loss_gradient, beta=-entropy_weight * share, alpha=share)
 
 
 @torch.no_grad()

@@ -73,7 +73,9 @@ def _tensors(examples: ArrayLike, labels: ArrayLike) -> tuple[Tensor, Tensor]:
     return x.float(), y.float() if y.is_floating_point() else y.long()
 
 
-def _digits(classes: Sequence[int], as_images: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _digits(
+    classes: Sequence[int], as_images: bool, validation_split: int | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Training and test data of some of the digits; labels count from 0 in the order of `classes`."""
     try:
         from sklearn.datasets import load_digits
@@ -85,11 +87,14 @@ def _digits(classes: Sequence[int], as_images: bool) -> tuple[Tensor, Tensor, Te
         raise ValueError(f"classes are {list(classes)}: choose from 0 to 9")
     images = torch.from_numpy(found.images).float() / 16.0
     digits = torch.from_numpy(found.target).long()
-    order = torch.from_numpy(np.random.default_rng(0).permutation(len(digits)))
-    is_test = torch.zeros(len(digits), dtype=torch.bool)
-    is_test[order[: len(digits) // 5]] = True
+    order = np.random.default_rng(0).permutation(len(digits))
+    test, train = np.split(order, [len(digits) // 5])
+    if validation_split is not None:
+        test, train = np.split(np.random.default_rng(validation_split).permutation(train), [len(test)])
     parts = []
-    for chosen in (~is_test, is_test):
+    for rows in (train, test):
+        chosen = torch.zeros(len(digits), dtype=torch.bool)
+        chosen[torch.from_numpy(rows)] = True
         chosen = chosen & torch.isin(digits, torch.tensor(list(classes)))
         x = images[chosen].unsqueeze(1) if as_images else images[chosen].flatten(1)
         places = torch.tensor([list(classes).index(int(d)) for d in digits[chosen]])
@@ -99,7 +104,10 @@ def _digits(classes: Sequence[int], as_images: bool) -> tuple[Tensor, Tensor, Te
 
 @configurable
 def digits(
-    batch_size: int = 64, classes: Sequence[int] = tuple(range(10)), as_images: bool = True
+    batch_size: int = 64,
+    classes: Sequence[int] = tuple(range(10)),
+    as_images: bool = True,
+    validation_split: int | None = None,
 ) -> tuple[Loader, Loader]:
     """Scikit-learn's 8x8 digits, pixels in [0, 1]: 1,438 to train on and 359 to test on.
 
@@ -107,16 +115,21 @@ def digits(
         batch_size: examples of a training batch.
         classes: digits to use.
         as_images: [1, 8, 8] instead of [64].
+        validation_split: for choosing settings without a look at the test images: 359 of those to train on, drawn with
+            this seed, are tested on in their place.
     """
-    return as_loaders(*_digits(classes, as_images), batch_size)
+    return as_loaders(*_digits(classes, as_images, validation_split), batch_size)
 
 
 @configurable
 def outlier_digits(
-    batch_size: int = 64, classes: Sequence[int] = (6, 7, 8, 9), as_images: bool = True
+    batch_size: int = 64,
+    classes: Sequence[int] = (6, 7, 8, 9),
+    as_images: bool = True,
+    validation_split: int | None = None,
 ) -> tuple[Loader, Loader]:
     """Those of the digits that were not trained on, for `eval_uncertainty`; see `digits`."""
-    return as_loaders(*_digits(classes, as_images), batch_size)
+    return as_loaders(*_digits(classes, as_images, validation_split), batch_size)
 
 
 class GivenLoaders:

@@ -1,4 +1,4 @@
-"""One pass over training data, one over test data, and the summaries of both."""
+"""One pass over training data."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,12 +6,10 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.nn import Parameter
 
-from rein.algorithms.particle_vi.function_ensemble import FunctionEnsemble
-from rein.algorithms.particle_vi.labelled_data import LabelledData, Loader, batches
+from rein.algorithms.particle_vi.labelled_data import Loader, batches
 from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm
 from rein.nest import Nest
-from rein.runtime import summary
 
 
 class Epoch(NamedTuple):
@@ -68,33 +66,3 @@ def train_epoch(
         raise ValueError(f"{algorithm.name}: the training data has no mini-batch: lower its batch_size")
     accuracy = correct / examples if has_accuracy else None
     return Epoch(count, total, accuracy, info, params, helper if has_helper else None)
-
-
-def summarize_epoch(cum_loss: float | None, avg_acc: float | None, inverse_mvp_loss: float | None = None) -> None:
-    """Writes summaries of a pass; accuracy in percent."""
-    if cum_loss is not None:
-        summary.scalar("train_epoch/neglogprob", cum_loss)
-    if avg_acc is not None:
-        summary.scalar("train_epoch/avg_acc", 100.0 * avg_acc)
-    if inverse_mvp_loss is not None:
-        summary.scalar("train_epoch/inverse_mvp_loss", inverse_mvp_loss)
-
-
-def summarize_evaluation(numbers: dict[str, float]) -> None:
-    """Writes summaries of an evaluation; accuracies in percent."""
-    for name, number in numbers.items():
-        summary.scalar(f"eval/{name}", 100.0 * number if name.endswith("_acc") else number)
-
-
-def evaluate_uncertainty(
-    name: str, ensemble: FunctionEnsemble, params: Tensor, data: LabelledData
-) -> tuple[float, float]:
-    """`FunctionEnsemble.uncertainty` of networks, with summaries."""
-    outliers, inliers = data.need("outlier_test"), data.need("test")
-    if params.shape[0] < 2:
-        raise ValueError(f"{name}: the disagreement of one network is not defined: use num_particles > 1")
-    if not ensemble.is_classifier:
-        raise ValueError(f"{name}: eval_uncertainty() is for loss_type='classification'")
-    by_entropy, by_variance = ensemble.uncertainty(params, inliers, outliers)
-    summarize_evaluation({"auroc_entropy": by_entropy, "auroc_variance": by_variance})
-    return by_entropy, by_variance

@@ -11,20 +11,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
-from rein.algorithms.particle_vi.epoch import (
-    Epoch,
-    evaluate_uncertainty,
-    summarize_epoch,
-    summarize_evaluation,
-    train_epoch,
-)
 from rein.algorithms.particle_vi.function_ensemble import EnsembleCurves, FunctionEnsemble, FunctionSpace
-from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, Loader, task_sizes
+from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, task_sizes
 from rein.algorithms.particle_vi.particle_vi import ParVIAlgorithm
+from rein.algorithms.particle_vi.supervised_ensemble import SupervisedEnsemble
 from rein.config import configurable
-from rein.data_structures import AlgStep, LossInfo
+from rein.data_structures import AlgStep
 from rein.framework import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ParamNetwork
@@ -38,7 +31,7 @@ FUNCTION_SPACE_METHODS = ("svgd", "gfsf")
 
 
 @configurable
-class FuncParVIAlgorithm(ParVIAlgorithm):
+class FuncParVIAlgorithm(SupervisedEnsemble, ParVIAlgorithm):
     """An ensemble of networks, trained together on labelled data."""
 
     def __init__(
@@ -163,60 +156,31 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
             name=name,
         )
         self._config = config
-        self._given_weight = entropy_regularization
         self._param_net = param_net
         with torch.no_grad():
             self._particles.copy_(param_net.draw_parameters(num_particles))
-        self._data = data
-        self._ensemble = FunctionEnsemble(name, param_net, loss_type, voting)
-        self._function_space: FunctionSpace | None = None
-        if function_vi:
-            self._function_space = FunctionSpace(
-                function_bs or data.batch_size(),
-                function_extra_bs_ratio,
-                function_extra_bs_sampler,
-                function_extra_bs_std,
-            )
-            self._function_space.check(name)
-        self._last_epoch: Epoch | None = None
-        self._logs_training, self._logs_evaluation = logging_training, logging_evaluate
+        space = FunctionSpace(
+            function_bs or data.batch_size(),
+            function_extra_bs_ratio,
+            function_extra_bs_sampler,
+            function_extra_bs_std,
+        )
+        self._set_task(
+            data,
+            FunctionEnsemble(name, param_net, loss_type, voting),
+            space if function_vi else None,
+            entropy_regularization,
+            logging_training,
+            logging_evaluate,
+        )
         if logging_network:
             logger.info("each of %d networks: %s", num_particles, param_net)
-        if data.train is not None:
-            self._choose_weight()
-
-    # Data.
-
-    def set_data_loader(
-        self,
-        train_loader: Loader,
-        test_loader: Loader | None = None,
-        outlier_data_loaders: tuple[Loader, Loader] | None = None,
-        entropy_regularization: float | None = None,
-    ) -> None:
-        """Sets the data.
-
-        Args:
-            train_loader: of (example, label) batches to train on.
-            test_loader: of such batches to evaluate on.
-            outlier_data_loaders: (train, test) loaders of examples of another kind.
-            entropy_regularization: w from now on; None keeps the constructor's.
-        """
-        self._data.set(train_loader, test_loader, outlier_data_loaders)
-        self._given_weight = self._given_weight if entropy_regularization is None else entropy_regularization
-        self._choose_weight()
 
     def _choose_weight(self) -> None:
-        given = self._given_weight
-        self._entropy_regularization = self._data.batch_share() if given is None else given
-
-    def get_extra_state(self) -> dict[str, Tensor]:
-        """State of the loaders' own random generators."""
-        return self._data.state()
-
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restores what `get_extra_state` gave."""
-        self._data.load_state(state)
+        if self._given_weight is not None:
+            self._entropy_regularization = self._given_weight
+        elif self._data.train is not None:
+            self._entropy_regularization = self._data.batch_share()
 
     # Acting.
 
@@ -260,45 +224,13 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
 
     def train_iter(self, state: Nest = None) -> int:
         """Makes one pass over the training data; returns the number of mini-batches."""
-        self.train()
-        epoch = train_epoch(self, self._data.need("train"), self.train_step, lambda info: (info.extra, ()))
-        self._last_epoch = epoch
-        if self._logs_training:
-            logger.info("negative log likelihood %g, accuracy %s", epoch.cum_loss, epoch.avg_acc)
-        self.summarize_train(epoch.loss_info, epoch.params, epoch.cum_loss, epoch.avg_acc)
-        return epoch.mini_batches
-
-    def summarize_train(  # type: ignore[override]
-        self,
-        loss_info: LossInfo,
-        params: list[tuple[str, Parameter]] | None,
-        cum_loss: float | None = None,
-        avg_acc: float | None = None,
-    ) -> None:
-        """Writes summaries of a pass.
-
-        Args:
-            loss_info: of the last update.
-            params: that were updated.
-            cum_loss: negative log likelihood, summed over the examples.
-            avg_acc: share of examples that were right.
-        """
-        super().summarize_train((), (), loss_info, params)
-        summarize_epoch(cum_loss, avg_acc)
-
-    def progress_metrics(self) -> dict[str, float]:
-        """What to show of how training goes: loss and accuracy of the last pass."""
-        return {} if self._last_epoch is None else self._last_epoch.metrics()
+        return self._train_pass(self.train_step, lambda info: (info.extra, ()))
 
     # Evaluation.
 
     def evaluate(self) -> dict[str, float]:
         """Measures the ensemble on the test data; see `FunctionEnsemble.evaluate`."""
-        numbers = self._ensemble.evaluate(self.particles, self._data.need("test"))
-        summarize_evaluation(numbers)
-        if self._logs_evaluation:
-            logger.info("evaluation: %s", numbers)
-        return numbers
+        return self._evaluate(self.particles)
 
     def eval_uncertainty(self) -> tuple[float, float]:
         """How well the ensemble's uncertainty tells outliers from test data.
@@ -306,23 +238,11 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
         Returns:
             Areas under the ROC curve: of the entropy of the mean probabilities, and of their summed variance.
         """
-        return evaluate_uncertainty(self.name, self._ensemble, self.particles, self._data)
+        return self._eval_uncertainty(self.particles)
 
     def eval_curves(self) -> EnsembleCurves | None:
         """What charts of the evaluation show; None for regression."""
-        if not self._ensemble.is_classifier:
-            return None
-        return self._ensemble.curves(self.particles, self._data.need("test"), self._data.outlier_test)
-
-    @property
-    def has_outliers(self) -> bool:
-        """Whether there is data for `eval_uncertainty`."""
-        return self._data.outlier_test is not None
-
-    @property
-    def is_classifier(self) -> bool:
-        """Whether the outputs are logits of classes."""
-        return self._ensemble.is_classifier
+        return self._eval_curves(self.particles)
 
     def sample_outputs(self, inputs: Tensor) -> Tensor:
         """Outputs of the ensemble to predict with, [B, N, output_dim]: probabilities of classes, or values.
@@ -330,6 +250,4 @@ class FuncParVIAlgorithm(ParVIAlgorithm):
         Args:
             inputs: [B, ...].
         """
-        with torch.no_grad():
-            outputs: Tensor = self.predict_step(inputs, self.particles).output
-        return outputs.softmax(-1) if self.is_classifier else outputs
+        return self._outputs_to_predict(self.particles, inputs)

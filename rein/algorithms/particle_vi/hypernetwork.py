@@ -13,21 +13,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
-from rein.algorithms.particle_vi.epoch import (
-    Epoch,
-    evaluate_uncertainty,
-    summarize_epoch,
-    summarize_evaluation,
-    train_epoch,
-)
 from rein.algorithms.particle_vi.function_ensemble import EnsembleCurves, FunctionEnsemble, FunctionSpace
 from rein.algorithms.particle_vi.generator import FUNCTION_SPACE_METHODS, Generator
-from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, Loader, task_sizes
+from rein.algorithms.particle_vi.labelled_data import DataCreator, LabelledData, task_sizes
+from rein.algorithms.particle_vi.supervised_ensemble import SupervisedEnsemble
 from rein.config import configurable
-from rein.data_structures import AlgStep, LossInfo
-from rein.framework import Algorithm, TrainerConfig
+from rein.data_structures import AlgStep
+from rein.framework import TrainerConfig
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, Network, ParamNetwork, ReluMLP
 from rein.networks.chains import LayerSizes
@@ -39,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 @configurable
-class HyperNetwork(Algorithm):
+class HyperNetwork(SupervisedEnsemble):
     """A generator of networks for one supervised task."""
 
     def __init__(
@@ -154,8 +147,8 @@ class HyperNetwork(Algorithm):
                 f"{name}: function_vi does not work with {kind}: choose one of {FUNCTION_SPACE_METHODS}, or "
                 "function_vi=False"
             )
-        self._data = LabelledData.create(name, data_creator, data_creator_outlier)
-        spec, size = task_sizes(name, self._data, input_tensor_spec, output_dim, num_train_classes)
+        data = LabelledData.create(name, data_creator, data_creator_outlier)
+        spec, size = task_sizes(name, data, input_tensor_spec, output_dim, num_train_classes)
         self._param_net = ParamNetwork(
             spec,
             conv_layer_params,
@@ -173,8 +166,6 @@ class HyperNetwork(Algorithm):
         )
         self._has_batch_norm = generator_use_fc_bn
         net = self._make_net(noise_dim, hidden_layers, functional_gradient)
-        self._given_weight = entropy_regularization
-        self._entropy_regularization = entropy_regularization
         self._generator = Generator(
             self._param_net.param_length,
             noise_dim,
@@ -197,56 +188,28 @@ class HyperNetwork(Algorithm):
             lambda_optimizer=lambda_optimizer,
             name=f"{name}.generator",
         )
-        self._ensemble = FunctionEnsemble(name, self._param_net, loss_type, voting)
-        self._function_space: FunctionSpace | None = None
-        if function_vi:
-            self._function_space = FunctionSpace(
-                function_bs or self._data.batch_size(),
-                function_extra_bs_ratio,
-                function_extra_bs_sampler,
-                function_extra_bs_std,
-            )
-            self._function_space.check(name)
-        self._last_epoch: Epoch | None = None
-        self._logs_training, self._logs_evaluation = logging_training, logging_evaluate
         self.set_num_particles(num_particles)
-        self._choose_weight()
+        space = FunctionSpace(
+            function_bs or data.batch_size(),
+            function_extra_bs_ratio,
+            function_extra_bs_sampler,
+            function_extra_bs_std,
+        )
+        self._set_task(
+            data,
+            FunctionEnsemble(name, self._param_net, loss_type, voting),
+            space if function_vi else None,
+            entropy_regularization,
+            logging_training,
+            logging_evaluate,
+        )
         if logging_network:
             logger.info("networks: %s\ngenerator: %s", self._param_net, net)
-
-    # Data.
-
-    def set_data_loader(
-        self,
-        train_loader: Loader,
-        test_loader: Loader | None = None,
-        outlier_data_loaders: tuple[Loader, Loader] | None = None,
-        entropy_regularization: float | None = None,
-    ) -> None:
-        """Sets the data.
-
-        Args:
-            train_loader: of (example, label) batches to train on.
-            test_loader: of such batches to evaluate on.
-            outlier_data_loaders: (train, test) loaders of examples of another kind.
-            entropy_regularization: w from now on; None keeps the constructor's.
-        """
-        self._data.set(train_loader, test_loader, outlier_data_loaders)
-        self._given_weight = self._given_weight if entropy_regularization is None else entropy_regularization
-        self._choose_weight()
 
     def _choose_weight(self) -> None:
         self._entropy_regularization = self._given_weight
         if self._given_weight is None and self._data.train is not None:
             self._entropy_regularization = self._data.batch_share()
-
-    def get_extra_state(self) -> dict[str, Tensor]:
-        """State of the loaders' own random generators."""
-        return self._data.state()
-
-    def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restores what `get_extra_state` gave."""
-        self._data.load_state(state)
 
     # Acting.
 
@@ -326,46 +289,14 @@ class HyperNetwork(Algorithm):
             num_particles: networks to make; None: the constructor's number.
             state: not used.
         """
-        self.train()
-        epoch = train_epoch(
-            self,
-            self._data.need("train"),
+        return self._train_pass(
             lambda batch: self.train_step(batch, num_particles),
             lambda info: (info.extra.generator, info.extra.inverse_mvp),
         )
-        self._last_epoch = epoch
-        if self._logs_training:
-            logger.info("negative log likelihood %g, accuracy %s", epoch.cum_loss, epoch.avg_acc)
-        self.summarize_train(epoch.loss_info, epoch.params, epoch.cum_loss, epoch.avg_acc, epoch.inverse_mvp_loss)
-        return epoch.mini_batches
 
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
         """Moves the average of the generator's net."""
         self._generator.after_update(info)
-
-    def summarize_train(  # type: ignore[override]
-        self,
-        loss_info: LossInfo,
-        params: list[tuple[str, Parameter]] | None,
-        cum_loss: float | None = None,
-        avg_acc: float | None = None,
-        inverse_mvp_loss: float | None = None,
-    ) -> None:
-        """Writes summaries of a pass.
-
-        Args:
-            loss_info: of the last update.
-            params: that were updated.
-            cum_loss: negative log likelihood, summed over the examples.
-            avg_acc: share of examples that were right.
-            inverse_mvp_loss: sum of the losses of GPVI's helper.
-        """
-        super().summarize_train((), (), loss_info, params)
-        summarize_epoch(cum_loss, avg_acc, inverse_mvp_loss)
-
-    def progress_metrics(self) -> dict[str, float]:
-        """What to show of how training goes: loss and accuracy of the last pass."""
-        return {} if self._last_epoch is None else self._last_epoch.metrics()
 
     # Evaluation.
 
@@ -375,12 +306,8 @@ class HyperNetwork(Algorithm):
         Args:
             num_particles: its size; None: the constructor's number.
         """
-        test = self._data.need("test")
-        numbers = self._ensemble.evaluate(self._sample_for_evaluation(num_particles), test)
-        summarize_evaluation(numbers)
-        if self._logs_evaluation:
-            logger.info("evaluation: %s", numbers)
-        return numbers
+        self._data.need("test")
+        return self._evaluate(self._sample_for_evaluation(num_particles))
 
     def eval_uncertainty(self, num_particles: int | None = None) -> tuple[float, float]:
         """How well the uncertainty of one ensemble tells outliers from test data.
@@ -392,7 +319,7 @@ class HyperNetwork(Algorithm):
             Areas under the ROC curve: of the entropy of the mean probabilities, and of their summed variance.
         """
         self._data.need("outlier_test")
-        return evaluate_uncertainty(self.name, self._ensemble, self._sample_for_evaluation(num_particles), self._data)
+        return self._eval_uncertainty(self._sample_for_evaluation(num_particles))
 
     def eval_curves(self, num_particles: int | None = None) -> EnsembleCurves | None:
         """What charts of the evaluation show; None for regression.
@@ -400,21 +327,7 @@ class HyperNetwork(Algorithm):
         Args:
             num_particles: its size; None: the constructor's number.
         """
-        if not self._ensemble.is_classifier:
-            return None
-        return self._ensemble.curves(
-            self._sample_for_evaluation(num_particles), self._data.need("test"), self._data.outlier_test
-        )
-
-    @property
-    def has_outliers(self) -> bool:
-        """Whether there is data for `eval_uncertainty`."""
-        return self._data.outlier_test is not None
-
-    @property
-    def is_classifier(self) -> bool:
-        """Whether the outputs are logits of classes."""
-        return self._ensemble.is_classifier
+        return self._eval_curves(self._sample_for_evaluation(num_particles))
 
     def sample_outputs(self, inputs: Tensor, num_samples: int | None = None) -> Tensor:
         """Outputs of the ensemble to predict with, [B, N, output_dim]: probabilities of classes, or values.
@@ -423,9 +336,7 @@ class HyperNetwork(Algorithm):
             inputs: [B, ...].
             num_samples: N; None: the constructor's number.
         """
-        with torch.no_grad():
-            outputs: Tensor = self.predict_step(inputs, self._sample_for_evaluation(num_samples)).output
-        return outputs.softmax(-1) if self.is_classifier else outputs
+        return self._outputs_to_predict(self._sample_for_evaluation(num_samples), inputs)
 
     @torch.no_grad()
     def _sample_for_evaluation(self, num_particles: int | None) -> Tensor:

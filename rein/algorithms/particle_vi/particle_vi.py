@@ -21,7 +21,7 @@ from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm
 from rein.nest import Nest
 from rein.networks.chains import LayerSizes
-from rein.ops import rbf_kernel_and_gradient, smoothed_score
+from rein.ops import rbf_kernel_and_gradient, smoothed_score, svgd_direction
 from rein.specs import TensorSpec
 
 METHODS = ("svgd", "gfsf", "minmax", None)
@@ -144,6 +144,8 @@ class ParVIAlgorithm(Algorithm):
         """The loss [N] whose gradient is the direction of the chosen method."""
         if self._par_vi == "svgd":
             points = density_outputs.detach()
+            if density_outputs is outputs:
+                return propagated_loss(svgd_direction(points, gradient, weight), outputs)
             kernel, repulsion = rbf_kernel_and_gradient(points, points)
             attraction = kernel.t() @ gradient
             total = propagated_loss(attraction, outputs) - weight * propagated_loss(repulsion, density_outputs)

@@ -19,7 +19,7 @@ LossFunction = Callable[[Any], Nest]
 
 def propagated_loss(direction: Tensor, x: Tensor) -> Tensor:
     """A loss [N] whose gradient with respect to `x` is `direction`, both [N, D]."""
-    return (direction.detach() * x).sum(-1)
+    return torch.linalg.vecdot(direction.detach(), x)
 
 
 def loss_and_gradient(loss_func: LossFunction, x: Tensor, context: Callable[[Tensor], Any] | None = None) -> Any:
