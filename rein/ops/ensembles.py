@@ -7,16 +7,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def soft_vote(logits: Tensor) -> Tensor:
+def soft_vote(logits: Tensor, are_normalized: bool = False) -> Tensor:
     """The class with the greatest mean probability.
 
     Args:
         logits: [B, N, C].
+        are_normalized: they are logarithms of probabilities, which need no softmax.
 
     Returns:
         [B] classes.
     """
-    return logits.softmax(-1).mean(1).argmax(-1)
+    probabilities = logits.exp() if are_normalized else logits.softmax(-1)
+    return probabilities.mean(1).argmax(-1)
 
 
 def hard_vote(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+Bandwidth = Tensor | float | Callable[[Tensor], Tensor] | None
+"""A positive width, or what makes it of the squared distances [N, M]; None: `median_bandwidth`."""
 
 # Up to so many differences they are formed one by one; beyond, a matrix product is several times faster.
 _MAX_DIFFERENCES = 1 << 18
@@ -89,26 +93,22 @@ def rbf_kernel(x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None) ->
 
 
 @torch.no_grad()
-def rbf_kernel_and_gradient(
-    x: Tensor, y: Tensor, bandwidth: Tensor | float | None = None, squared_distance: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def rbf_kernel_and_gradient(x: Tensor, y: Tensor, bandwidth: Bandwidth = None) -> tuple[Tensor, Tensor]:
     """Gives the kernel and its derivative by the first argument, summed over the first particles.
 
     Args:
         x: [N, D].
         y: [M, D].
-        bandwidth: positive width; by the median rule if None.
-        squared_distance: [N, M], if it is known already.
+        bandwidth: see `Bandwidth`.
 
     Returns:
         [N, M] kernel, and [M, D] sum over n of d k(x_n, y_m) / d x_n, which points from where the x are towards y_m.
     """
     # The terms of the sum cancel the less the nearer the particles are to the origin.
     near_x, near_y = _around_centre(x, y)
-    squared = squared_distance
-    if squared is None:
-        squared = pairwise_squared_distance(x, y) if _is_small(x, y) else _expanded_squares(near_x, near_y)
-    width = median_bandwidth(squared) if bandwidth is None else bandwidth
+    squared = pairwise_squared_distance(x, y) if _is_small(x, y) else _expanded_squares(near_x, near_y)
+    choose = median_bandwidth if bandwidth is None else bandwidth
+    width = choose(squared) if callable(choose) else choose
     kernel = (-squared / width).exp()
     # Scaling the kernel and not the result saves passes over the particles, which are longer.
     factor = (2.0 / width) * kernel.t()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rein.ops.kernels import rbf_kernel_and_gradient
+from rein.ops.kernels import Bandwidth, rbf_kernel_and_gradient
 
 
 @torch.no_grad()
@@ -17,7 +17,7 @@ def svgd_direction(
     particles: Tensor,
     loss_gradient: Tensor,
     entropy_weight: float = 1.0,
-    bandwidth: Tensor | float | None = None,
+    bandwidth: Bandwidth = None,
     others: Tensor | None = None,
 ) -> Tensor:
     """Gives the direction of Stein variational gradient descent.
@@ -29,7 +29,7 @@ def svgd_direction(
         particles: [N, D], those that move.
         loss_gradient: [M, D], dE/dx at `others`.
         entropy_weight: w.
-        bandwidth: positive kernel width; by the median rule if None.
+        bandwidth: positive kernel width, or what makes it of squared distances; by the median rule if None.
         others: [M, D], the particles x_i that the means are over; None: `particles`.
 
     Returns:

@@ -22,9 +22,9 @@ from rein.nest import Nest
 from rein.ops import (
     median_bandwidth,
     paired_rbf_kernel_and_gradient,
-    pairwise_squared_distance,
     rbf_kernel_and_gradient,
     smoothed_score,
+    svgd_direction,
 )
 from rein.statistics import ScalarAdaptiveAverager
 
@@ -125,12 +125,11 @@ class SplitStein:
         count = batch.outputs.shape[0]
         if count % 2:
             raise ValueError(f"par_vi='svgd2' splits its batch in two halves: {count} samples are odd, make them even")
-        outputs = points = batch.outputs
+        x, other = moved, fixed = batch.outputs.chunk(2)
         if batch.transform is not None:
-            outputs, density_outputs, _ = batch.transform(outputs)
-            points = torch.cat([outputs, density_outputs], -1)
-        x, other = outputs.chunk(2)
-        moved, fixed = points.chunk(2)
+            outputs, density_outputs, _ = batch.transform(batch.outputs)
+            x, other = outputs.chunk(2)
+            moved, fixed = torch.cat([outputs, density_outputs], -1).chunk(2)
         return _stein(batch, self._width, x, moved, other, fixed)
 
 
@@ -156,10 +155,15 @@ class ResampledStein:
 
 def _stein(batch: GeneratedBatch, width: KernelWidth, x: Tensor, moved: Tensor, other: Tensor, fixed: Tensor) -> Moved:
     """Moves `x` by means over `other`; `moved` and `fixed` are the points where the kernel compares them."""
-    squared = pairwise_squared_distance(fixed.detach(), moved.detach())
-    bandwidth = width(squared, squared.numel())
-    kernel, repulsion = rbf_kernel_and_gradient(fixed.detach(), moved.detach(), bandwidth, squared)
+
+    def bandwidth(squared: Tensor) -> Tensor:
+        return width(squared, squared.numel())
+
     loss, gradient = batch.loss_at(other)
+    if moved is x:
+        direction = svgd_direction(x.detach(), gradient, batch.entropy_weight, bandwidth, fixed.detach())
+        return Moved(propagated_loss(direction, x), loss)
+    kernel, repulsion = rbf_kernel_and_gradient(fixed.detach(), moved.detach(), bandwidth)
     attraction = propagated_loss(kernel.t() @ gradient, x)
     total = attraction - batch.entropy_weight * propagated_loss(repulsion, moved)
     return Moved(total / fixed.shape[0], loss)

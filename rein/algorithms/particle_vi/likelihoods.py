@@ -5,16 +5,17 @@ of M examples therefore match the posterior with `entropy_regularization` B / M;
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from rein.data_structures import LossInfo
 from rein.ops import hard_vote, soft_vote
 
 LOSS_TYPES = ("classification", "regression")
-VOTES: dict[str, Callable[[Tensor], Tensor]] = {"soft": soft_vote, "hard": hard_vote}
+VOTES: dict[str, Callable[[Tensor], Tensor]] = {"soft": partial(soft_vote, are_normalized=True), "hard": hard_vote}
+"""How networks decide together, from logarithms of probabilities [B, N, C] to classes [B]."""
 
 
 def regression_loss(outputs: Tensor, targets: Tensor) -> LossInfo:
@@ -34,21 +35,21 @@ def regression_loss(outputs: Tensor, targets: Tensor) -> LossInfo:
     return LossInfo(loss=0.5 * error.square().sum((0, 2)))
 
 
-def classification_loss(outputs: Tensor, targets: Tensor, vote: Callable[[Tensor], Tensor] = soft_vote) -> LossInfo:
+def classification_loss(outputs: Tensor, targets: Tensor, vote: Callable[[Tensor], Tensor] = VOTES["soft"]) -> LossInfo:
     """Cross entropies.
 
     Args:
         outputs: [B, N, C] logits.
         targets: [B] classes.
-        vote: how networks decide together.
+        vote: how networks decide together, see `VOTES`.
 
     Returns:
         `loss` [N], summed over the batch, and as `extra` the [] share of examples that the vote gets right.
     """
-    batch, members, classes = outputs.shape
+    batch, members, _ = outputs.shape
     labels = targets.reshape(batch).long()
-    flat = labels.unsqueeze(1).expand(batch, members).reshape(-1)
-    losses = F.cross_entropy(outputs.reshape(-1, classes), flat, reduction="none").reshape(batch, members)
+    log_probabilities = outputs.log_softmax(-1)
+    chosen = log_probabilities.gather(-1, labels.view(batch, 1, 1).expand(batch, members, 1))
     with torch.no_grad():
-        accuracy = (vote(outputs) == labels).float().mean()
-    return LossInfo(loss=losses.sum(0), extra=accuracy)
+        accuracy = (vote(log_probabilities) == labels).float().mean()
+    return LossInfo(loss=-chosen.sum((0, 2)), extra=accuracy)
