@@ -69,7 +69,7 @@ def information(method: str, seed: int, options: argparse.Namespace) -> dict[str
     # The exponential of T has rare and huge values. Adam's mean of squares has to forget them within a hundred updates,
     # or each of them stops learning for thousands; DV's own mean has to keep them, or T drifts up to where it is cut.
     rate = options.rate or 1e-3
-    optimizer = AdamTF(lr=rate, betas=(0.9, 0.99))
+    optimizer = AdamTF(lr=rate, betas=(0.9, 0.98 if method == "DV" else 0.99))
     estimator = MIEstimator(
         specs,
         specs,

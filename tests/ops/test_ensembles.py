@@ -11,6 +11,8 @@ from rein import ops
 def test_the_soft_vote_weighs_confidence_and_the_hard_vote_does_not() -> None:
     probabilities = torch.tensor([[[0.51, 0.49], [0.51, 0.49], [0.01, 0.99]]])
     assert ops.soft_vote(probabilities.log()).tolist() == [1]
+    assert ops.soft_vote(probabilities.log() + 5.0).tolist() == [1]
+    assert ops.soft_vote(probabilities.log(), are_normalized=True).tolist() == [1]
     assert ops.hard_vote(probabilities.log()).tolist() == [0]
 
 

@@ -61,6 +61,29 @@ def test_kernel_derivatives_equal_autograd() -> None:
         torch.testing.assert_close(gradient[i], kernel_gradient(x[i], y[i], width))
 
 
+@pytest.mark.parametrize("max_differences", [0, 1 << 18])
+def test_kernel_derivatives_of_one_set_of_particles_are_exact_far_from_the_origin(
+    max_differences: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_MAX_DIFFERENCES", max_differences)
+    torch.manual_seed(0)
+    near = draw(6, 3)
+    values, total = ops.rbf_kernel_and_gradient((x := (near + 1000.0).float()), x, 1.3)
+    for j in range(6):
+        sums = torch.stack([kernel_gradient(x[i].double(), x[j].double(), 1.3) for i in range(6)]).sum(0)
+        torch.testing.assert_close(total[j].double(), sums, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(values.diagonal(), torch.ones(6))
+
+
+def test_the_width_may_be_chosen_by_the_squared_distances() -> None:
+    torch.manual_seed(0)
+    x, y = draw(4, 3), draw(5, 3)
+    squared = ops.pairwise_squared_distance(x, y)
+    chosen = ops.rbf_kernel_and_gradient(x, y, lambda seen: 2.0 * seen.mean())
+    given = ops.rbf_kernel_and_gradient(x, y, 2.0 * squared.mean())
+    torch.testing.assert_close(chosen, given)
+
+
 def test_svgd_equals_a_double_loop() -> None:
     torch.manual_seed(0)
     x, others, gradient, width, weight = draw(4, 3), draw(6, 3), draw(6, 3), 0.7, 0.4

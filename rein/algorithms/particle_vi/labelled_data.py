@@ -47,13 +47,13 @@ class LabelledData:
             test: of test examples.
             outliers: (train, test) of examples of another kind.
         """
-        for what, loader in (("train_loader", train), ("test_loader", test)):
+        outlier_test = None if outliers is None else outliers[1]
+        for what, loader in (("train_loader", train), ("test_loader", test), ("outlier_data_loaders", outlier_test)):
             if loader is not None:
                 _check_has_labels(self._owner, what, loader)
         self.train = train
         self.test = self.test if test is None else test
-        if outliers is not None:
-            self.outlier_test = outliers[1]
+        self.outlier_test = self.outlier_test if outlier_test is None else outlier_test
 
     def need(self, what: str) -> Loader:
         """The loader "train", "test" or "outlier_test"; an error that says what to do if there is none."""

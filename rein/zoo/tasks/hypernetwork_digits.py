@@ -14,5 +14,5 @@ ENTRY = {
 import_config("bases/hypernetwork.py")
 
 config("digits", batch_size=64, as_images=False)
-config("HyperNetwork", data_creator=digits)
+config("HyperNetwork", data_creator=digits, fc_layer_params=(200,))
 config("TrainerConfig", num_iterations=60)

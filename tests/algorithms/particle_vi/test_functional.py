@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from rein import ops
 from rein.algorithms.particle_vi import FuncParVIAlgorithm
+from rein.algorithms.particle_vi.data_sources import digits
 from rein.algorithms.particle_vi.function_ensemble import FunctionSpace
 from rein.algorithms.particle_vi.likelihoods import classification_loss, regression_loss
 from rein.networks import ParamNetwork
@@ -144,6 +145,9 @@ def test_data_that_is_missing_or_unfit_is_refused_with_the_fix(blobs: Any) -> No
         algorithm.train_iter()
     with pytest.raises(ValueError, match="without labels"):
         algorithm.set_data_loader(DataLoader(TensorDataset(torch.zeros(4, 3)), 2))
+    unlabelled = DataLoader(TensorDataset(torch.zeros(4, 3)), 2)
+    with pytest.raises(ValueError, match="outlier_data_loaders gives tuple without labels"):
+        algorithm.set_data_loader(*blobs(), (unlabelled, unlabelled))
     with pytest.raises(ValueError, match="give data_creator, or input_tensor_spec and output_dim"):
         FuncParVIAlgorithm()
     classifier = FuncParVIAlgorithm(lambda: blobs(), output_dim=3)
@@ -218,3 +222,17 @@ def test_every_method_follows_the_posterior(regression: Any, method: str, functi
     particles = fit(task, 5000, **settings).particles.detach()
     assert relative_error(particles.mean(0), task.mean) < 0.5
     assert relative_error(torch.cov(particles.t()), task.covariance) < 0.5
+
+
+def test_a_validation_split_of_the_digits_leaves_the_test_images_alone() -> None:
+    pytest.importorskip("sklearn")
+    train, test = digits(as_images=False)
+    smaller, held_back = digits(as_images=False, validation_split=100)
+    _, others = digits(as_images=False, validation_split=101)
+
+    def rows(loader: Any) -> list[tuple[float, ...]]:
+        return [tuple(row) for row in loader.dataset.tensors[0].tolist()]
+
+    assert len(held_back.dataset) == len(test.dataset) == 359  # type: ignore[arg-type]
+    assert sorted(rows(smaller) + rows(held_back)) == sorted(rows(train))
+    assert sorted(rows(held_back)) != sorted(rows(others))
