@@ -170,7 +170,7 @@ class ParamNetwork(Network):
                 f"(B, {n}) + {tuple(spec.shape)}"
             )
         # One split for all: its gradient is one concatenation, where that of each slice would be as long as all.
-        parts = self._params.split(self._lengths, 1)
+        parts = torch.split(self._params, self._lengths, 1)
         weights = {
             key: part.reshape(parameter.shape)
             for (key, parameter), part in zip(chain.named_parameters(), parts, strict=True)
