@@ -43,6 +43,7 @@ config(
     "TrainerConfig",
     num_env_steps=50_000,
     replay_buffer_length=12_500,
+    num_updates_per_train_iter=2,
     mini_batch_size=128,
     num_eval_environments=20,
 )
