@@ -96,6 +96,11 @@ class DiscreteVAE(VariationalAutoEncoder):
         """Spec of `z` and of `z_mode`: one-hot vectors, [L, K]."""
         return BoundedTensorSpec((self._num_variables, self._num_categories), torch.float32, 0, 1)
 
+    @property
+    def changes_with_progress(self) -> bool:
+        """Whether the temperature changes while training goes on, so that a compiled update would be wrong."""
+        return self._mode == "st-gumbel" and not isinstance(self._temperature, ConstantScheduler)
+
     def _posterior(self, features: Tensor, prior: Tensor | None) -> tuple[VAEOutput, Tensor]:
         shape = (*features.shape[:-1], self._num_variables, self._num_categories)
         logits = (features if prior is None else features + prior).reshape(shape)
