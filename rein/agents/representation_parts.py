@@ -122,6 +122,9 @@ def monet(
     filters: Sequence[int] = (16, 16, 16),
     hidden_layers: Sequence[int] = (64,),
     gamma: float = 0.5,
+    beta: float = 0.0,
+    noise: float = 0.7,
+    decoder_filters: Sequence[int] = (16, 16),
     learning_rate: float = 1e-3,
     is_trained_by_others: bool = False,
 ) -> Arguments:
@@ -130,9 +133,13 @@ def monet(
     Args:
         n_slots: objects at most; the background is one.
         slot_size: numbers of the code of an object.
-        filters: channels of attention and of the decoder; each but the first halves the image.
+        filters: channels of attention; each but the first halves the image.
         hidden_layers: sizes of the layers between the smallest images, and of those of the encoder.
         gamma: weight of the reconstruction of masks.
+        beta: weight of the KL of the codes.
+        noise: deviation of pixels from what is decoded that counts as noise.
+        decoder_filters: channels of the layers of the decoder before the last. Without any, a slot shows one colour, which
+            may change from side to side: what it cannot draw, attention has to find.
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the codes train the encoder too.
     """
@@ -143,6 +150,9 @@ def monet(
         filters=filters,
         hidden_layers=_checked(hidden_layers),
         gamma=gamma,
+        beta=beta,
+        noise=noise,
+        decoder_filters=decoder_filters,
     )
     return _learner(codec, learning_rate, is_trained_by_others)
 
@@ -205,6 +215,9 @@ def monet_codec(
     filters: Sequence[int] = (16, 16, 16),
     hidden_layers: Sequence[int] = (64,),
     gamma: float = 0.5,
+    beta: float = 0.0,
+    noise: float = 0.7,
+    decoder_filters: Sequence[int] = (16, 16),
 ) -> MoNetAlgorithm:
     """MoNet for images that `spec` describes; see `monet`."""
     if spec.ndim != 3:
@@ -213,12 +226,28 @@ def monet_codec(
     def encoder(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
         return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
 
+    if noise <= 0:
+        raise ValueError(f"noise is {noise}: it must be positive")
     attention = partial(MoNetUNet, filters=tuple(filters), nonskip_fc_layers=tuple(hidden_layers))
-    convolutions = (*((channels, 3, 1) for channels in filters[:2]), (spec.shape[0] + 1, 3, 1))
+    convolutions = (
+        *((channels, 3, 1) for channels in decoder_filters),
+        (spec.shape[0] + 1, 3 if decoder_filters else 1, 1),
+    )
     decoder = partial(
         SpatialBroadcastDecodingNetwork, conv_layer_params=convolutions, fc_layer_params=tuple(hidden_layers)
     )
-    return MoNetAlgorithm(n_slots, slot_size, spec, attention, encoder, decoder, gamma=gamma)
+    return MoNetAlgorithm(
+        n_slots,
+        slot_size,
+        spec,
+        attention,
+        encoder,
+        decoder,
+        beta=beta,
+        gamma=gamma,
+        precision=0.5 / noise**2,
+        mixes_pixels=True,
+    )
 
 
 def make_decoder(spec: TensorSpec, hidden_layers: Sequence[int], code_spec: TensorSpec) -> Network:

@@ -7,6 +7,7 @@ conventions exactly.
 
 from rein.ops.bins import integer_bins, inverse_sqrt1p, sqrt1p, two_bins
 from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value_, clipped_exp, global_norm
+from rein.ops.clustering import adjusted_rand_index
 from rein.ops.codes import categorical_kl, code_perplexity, nearest_code, straight_through
 from rein.ops.elites import elite_moments
 from rein.ops.ensembles import (
@@ -91,6 +92,7 @@ from rein.ops.weights import exp_advantage_weight
 __all__ = [
     "VTraceOutput",
     "actions_by_step",
+    "adjusted_rand_index",
     "advance_plans",
     "append_dims",
     "approximate_kl",

@@ -6,11 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rein.algorithms.representation.monet import MoNetAlgorithm
 from rein.algorithms.representation.reconstruction_learner import Codec
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm, TrainerConfig
 from rein.nest import Nest
+from rein.ops import adjusted_rand_index
 from rein.runtime import summary
 from rein.specs import TensorSpec
 
@@ -35,7 +37,7 @@ class CodecTraining(Algorithm):
         Args:
             codec_ctor: called as `ctor(spec of an example)`; makes an algorithm that is a `Codec`.
             data_creator: makes the training and the test data, such as two `torch.utils.data.DataLoader`; each pass goes
-                through them from the start. Labels are left aside.
+                through them from the start. Labels are left aside, but for images in slots: see `evaluate`.
             optimizer: of all of it.
             config: settings of the run.
             name: name in summaries.
@@ -84,16 +86,27 @@ class CodecTraining(Algorithm):
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
-        """`test_error`, the squared error of reconstructions of the test data, averaged over numbers and examples."""
-        total, count = 0.0, 0
+        """How well the test data is encoded, averaged over it.
+
+        `test_error` is the squared error of reconstructions, per number; of images in slots by the masks of attention.
+        If the codec has slots and the test data says which object each pixel is of, [B, H, W] with -1 for the background,
+        `foreground_ari` is the adjusted Rand index of the slots and the objects, over the pixels of objects.
+        """
+        totals: dict[str, float] = {}
+        counts: dict[str, int] = {}
         for batch in self._test_data:
             x = _examples(batch)
-            total += float((self.codec.decode(self.codec.encode(x)) - x).square().sum())
-            count += x.numel()
-        if count == 0:
+            found = {"test_error": (_reconstructed(self.codec, x) - x).square()}
+            if isinstance(self.codec, MoNetAlgorithm) and (owners := _owners(batch)) is not None:
+                found["foreground_ari"] = _foreground_ari(self.codec, x, owners)
+            for name, values in found.items():
+                totals[name] = totals.get(name, 0.0) + float(values.sum())
+                counts[name] = counts.get(name, 0) + values.numel()
+        if not counts:
             raise ValueError(f"{self.name}: there is no test data")
-        numbers = {"test_error": total / count}
-        summary.scalar("eval/test_error", numbers["test_error"])
+        numbers = {name: total / counts[name] for name, total in totals.items()}
+        for name, value in numbers.items():
+            summary.scalar(f"eval/{name}", value)
         return numbers
 
     def test_examples(self) -> Tensor:
@@ -103,3 +116,24 @@ class CodecTraining(Algorithm):
 
 def _examples(batch: Any) -> Tensor:
     return batch if isinstance(batch, Tensor) else batch[0]
+
+
+def _reconstructed(codec: Codec, examples: Tensor) -> Tensor:
+    if isinstance(codec, MoNetAlgorithm):
+        return codec.reconstruct(examples)
+    return codec.decode(codec.encode(examples))
+
+
+def _owners(batch: Any) -> Tensor | None:
+    """Which object each pixel of a batch of images is of, [B, H, W]; None if the data does not tell."""
+    if isinstance(batch, Tensor) or len(batch) < 2:
+        return None
+    labels = batch[1]
+    return labels if isinstance(labels, Tensor) and labels.ndim == 3 else None
+
+
+def _foreground_ari(monet: MoNetAlgorithm, images: Tensor, owners: Tensor) -> Tensor:
+    """Agreement of slots and objects for each image, [B]."""
+    slot = monet.log_masks(images).argmax(1)
+    owners = owners.flatten(1)
+    return adjusted_rand_index(slot.flatten(1), owners, owners >= 0)

@@ -1,15 +1,20 @@
 """MoNet (Burgess et al. 2019, arXiv:1901.11390): decomposes images into slots, one for each object.
 
 Attention gives masks m_g, g = 0 .. G-1, that sum to one at each pixel. A variational auto-encoder encodes the image with
-each mask, z_g ~ q(z | x, m_g), and decodes from each z_g an image x_g and a mask m'_g. With k_g = 1 + g / (2 G),
+each mask, z_g ~ q(z | x, m_g), and decodes from each z_g an image x_g and a mask m'_g. With k_g = k (1 + g / (2 G)),
 
     image  L_x = sum over channels and pixels of -log sum_g m_g k_g exp(-k_g (x - x_g)^2), less what it is for x = x_g
     mask   L_m = KL(m || m'), summed over pixels
     KL     L_z = sum_g KL(q(z_g) || N(0, I))
     L = L_x + gamma L_m + beta L_z
 
-The precisions k_g differ, so that slots are not alike from the start. What L_x would be at x = x_g is a constant for
-gradients: it makes a perfect reconstruction cost 0.
+Channels are mixed each for itself; as an option pixels are, with the errors of their channels summed before the
+exponential. Then one slot has to explain the whole colour of a pixel: channels that are mixed for themselves may take
+their values from several slots, none of which shows an object. The precisions k_g differ, so that slots are not alike
+from the start. What L_x would be at x = x_g is a constant for
+gradients: it makes a perfect reconstruction cost 0. The precision k says how much a wrong pixel costs beside the other
+two terms: 1 / (2 s^2) for pixels with deviation s, which is 50 for the paper's s of about 0.1. The smaller it is, the less
+a slot minds to show several objects.
 
 *Recurrent* attention takes the slots one after the other, each out of the scope that those before have left,
 
@@ -102,6 +107,8 @@ class MoNetAlgorithm(Algorithm):
         beta: float = 0.0,
         gamma: float = 0.0,
         name: str = "MoNetAlgorithm",
+        precision: float = 1.0,
+        mixes_pixels: bool = False,
     ) -> None:
         """Makes the networks, and refuses those that do not fit together.
 
@@ -119,11 +126,15 @@ class MoNetAlgorithm(Algorithm):
             beta: weight of the KL; 0 leaves it out.
             gamma: weight of the loss of the masks. It makes them more compact.
             name: name in summaries.
+            precision: k; 1 / (2 s^2) for deviations s from what is decoded that count as noise.
+            mixes_pixels: whether a pixel, with all its channels, is of one slot, instead of each channel for itself.
         """
         if n_slots < 1 or slot_size < 1:
             raise ValueError(f"{name}: n_slots is {n_slots} and slot_size {slot_size}: both must be positive")
         if beta < 0 or gamma < 0:
             raise ValueError(f"{name}: beta is {beta} and gamma {gamma}: they must not be negative")
+        if precision <= 0:
+            raise ValueError(f"{name}: precision is {precision}: it must be positive")
         super().__init__(name=name)
         channels, height, width = image_shape(input_tensor_spec, name)
         with_mask = TensorSpec((channels + 1, height, width))
@@ -146,8 +157,9 @@ class MoNetAlgorithm(Algorithm):
         self._is_recurrent = recurrent_attention
         self._beta = beta
         self._gamma = gamma
+        self._mixes_pixels = mixes_pixels
         self._precision: Tensor
-        self.register_buffer("_precision", 1 + 0.5 * torch.arange(n_slots) / n_slots)
+        self.register_buffer("_precision", precision * (1 + 0.5 * torch.arange(n_slots) / n_slots))
 
     @property
     def output_spec(self) -> TensorSpec:
@@ -203,6 +215,12 @@ class MoNetAlgorithm(Algorithm):
         images, log_masks = self.decode_slots(code)
         return (images * log_masks.exp().unsqueeze(2)).sum(1)
 
+    def reconstruct(self, inputs: Tensor) -> Tensor:
+        """The image [B, C, H, W] put together again from codes without noise, by the masks of attention."""
+        log_masks = self.log_masks(inputs)
+        images, _ = self.decode_slots(self.posterior(inputs, log_masks)[0])
+        return (images * log_masks.exp().unsqueeze(2)).sum(1)
+
     # The steps.
 
     def predict_step(self, inputs: Tensor, state: Nest = ()) -> AlgStep:
@@ -253,10 +271,13 @@ class MoNetAlgorithm(Algorithm):
     def _image_loss(self, inputs: Tensor, slots: Slots) -> Tensor:
         """L_x, [B]."""
         precision = self._precision.reshape(-1, 1, 1, 1)
-        weight = precision.log() + slots.log_masks.unsqueeze(2)
+        gain = precision.log()
         error = precision * (inputs.unsqueeze(1) - slots.images).square()
+        if self._mixes_pixels:
+            gain, error = gain * error.shape[2], error.sum(2, keepdim=True)
+        weight = gain + slots.log_masks.unsqueeze(2)
         with torch.no_grad():
-            least = -weight.logsumexp(1).expand_as(inputs)
+            least = -weight.logsumexp(1)
         return (-(weight - error).logsumexp(1) - least).flatten(1).sum(1)
 
 

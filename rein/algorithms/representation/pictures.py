@@ -51,7 +51,7 @@ def write_pictures(codec: Codec, inputs: Tensor, folder: Path, num_examples: int
 def reconstructions(codec: Codec, inputs: Tensor) -> Picture:
     """Inputs [B, ...] in the first row, what their codes are decoded to in the second."""
     if isinstance(codec, MoNetAlgorithm):
-        decoded = codec.slots(inputs).whole  # by the masks of attention
+        decoded = codec.reconstruct(inputs)
     else:
         decoded = codec.decode(codec.encode(inputs))
     return _grid(torch.stack([inputs, decoded]), inputs)

@@ -6,7 +6,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from rein.agents.representation_parts import discrete_vae_codec, monet_codec, vae_codec, vq_vae_codec
 from rein.algorithms.representation import AutoEncoder, CodecTraining
+from rein.algorithms.representation.squares import squares
 from rein.optimizers import Adam
+from rein.specs import TensorSpec
 
 X = torch.linspace(-1, 1, 40).reshape(20, 2)
 
@@ -61,3 +63,39 @@ def test_data_without_batches_is_refused():
         make(creator=lambda: ([], []))
     with pytest.raises(ValueError, match="no test data"):
         make(creator=lambda: ([X], [])).evaluate()
+
+
+SLOTS = partial(monet_codec, n_slots=3, slot_size=2, filters=(4, 4), hidden_layers=(8,))
+
+
+def test_slots_are_compared_with_the_objects_of_the_data(monkeypatch):
+    images, owners = squares(6, count=2, side=8, size=3)
+    training = make(SLOTS, lambda: ([images], [(images[:2], owners[:2]), (images[2:], owners[2:])]))
+
+    def agree(inputs):
+        # The background is slot 0, which does not count; squares 0 and 1 are slots 2 and 1.
+        found = torch.stack([owners[(images == one).flatten(1).all(1)][0] for one in inputs])
+        return torch.nn.functional.one_hot((2 - found) % 3, 3).permute(0, 3, 1, 2).float().clamp_min(1e-6).log()
+
+    monkeypatch.setattr(training.codec, "log_masks", agree)
+    assert training.evaluate()["foreground_ari"] == pytest.approx(1.0)
+    monkeypatch.setattr(training.codec, "log_masks", lambda inputs: torch.zeros(len(inputs), 3, 8, 8))
+    assert training.evaluate()["foreground_ari"] == pytest.approx(0.0)
+
+
+def test_labels_that_are_not_of_pixels_are_left_aside():
+    images = torch.rand(4, 3, 8, 8)
+    training = make(SLOTS, lambda: ([images], [(images, torch.zeros(4, dtype=torch.int64))]))
+    assert set(training.evaluate()) == {"test_error"}
+    expected = (training.codec.reconstruct(images) - images).square().mean().item()
+    assert training.evaluate()["test_error"] == pytest.approx(expected)
+
+
+def test_slots_without_layers_to_draw_with_show_a_colour_that_changes_evenly():
+    codec = monet_codec(TensorSpec((3, 8, 8)), 2, 2, (4, 4), (8,), decoder_filters=())
+    images, _ = codec.decode_slots(torch.randn(1, 2, 2))
+    across, down = images.diff(dim=-1), images.diff(dim=-2)
+    torch.testing.assert_close(across, across[..., :1, :1].expand_as(across), rtol=0, atol=1e-5)
+    torch.testing.assert_close(down, down[..., :1, :1].expand_as(down), rtol=0, atol=1e-5)
+    with pytest.raises(ValueError, match="noise is 0"):
+        monet_codec(TensorSpec((3, 8, 8)), noise=0)

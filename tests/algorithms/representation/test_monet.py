@@ -5,6 +5,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from rein.algorithms.representation import MoNetAlgorithm, VAEOutput
+from rein.algorithms.representation.squares import squares
 from rein.distributions import DiagNormal
 from rein.networks import EncodingNetwork, MoNetUNet, Network, SpatialBroadcastDecodingNetwork
 from rein.optimizers import Adam
@@ -110,6 +111,37 @@ def test_a_perfect_reconstruction_costs_nothing():
     assert model._image_loss(x, only).abs().max() < 1e-3
 
 
+def test_a_mixture_of_pixels_by_hand():
+    model = make(2, precision=4.0, mixes_pixels=True)
+    x = torch.rand(2, 3, 8, 8)
+    slots = model.slots(x)
+    k = torch.tensor([4.0, 5.0]).reshape(1, 2, 1, 1)
+    mask = slots.log_masks.exp()
+    error = ((x.unsqueeze(1) - slots.images) ** 2).sum(2)
+    density = (mask * k**3 * torch.exp(-k * error)).sum(1)
+    expected = ((mask * k**3).sum(1).log() - density.log()).sum((1, 2))
+    torch.testing.assert_close(model._image_loss(x, slots), expected, rtol=1e-4, atol=1e-4)
+
+
+def two_colours(mixes_pixels):
+    """The loss of an image half red, half blue, which a white and a black slot share evenly."""
+    model = make(2, spec=TensorSpec((3, 8, 8)), precision=50.0, mixes_pixels=mixes_pixels)
+    x = torch.zeros(1, 3, 8, 8)
+    x[:, 0, :4] = 1
+    x[:, 2, 4:] = 1
+    slots = model.slots(x)
+    images = torch.stack([torch.ones_like(x), torch.zeros_like(x)], 1)
+    even = slots._replace(images=images, log_masks=torch.full_like(slots.log_masks, 0.5).log())
+    return model._image_loss(x, even).item()
+
+
+def test_only_a_mixture_of_pixels_minds_colours_put_together_from_several_slots():
+    # Each channel is right in one of the slots, so that it costs no more than the choice; the black slot is better by log k.
+    assert two_colours(False) < 3 * 64 * 1.0
+    # No slot is right about a pixel: the better one, black, is wrong in one channel.
+    assert two_colours(True) > 64 * 45.0
+
+
 def test_outputs_and_what_is_left_out():
     model = make(3, 4)
     x = torch.rand(2, 3, 8, 8)
@@ -147,6 +179,7 @@ def test_precisions_are_a_buffer_that_differs():
         (dict(spec=TensorSpec((8,))), "one image"),
         (dict(n_slots=0), "must be positive"),
         (dict(beta=-1.0), "must not be negative"),
+        (dict(precision=0.0), "must be positive"),
         (
             dict(
                 encoder_cls=lambda input_tensor_spec, **_: EncodingNetwork(
@@ -160,22 +193,6 @@ def test_precisions_are_a_buffer_that_differs():
 def test_bad_input_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         make(**arguments)
-
-
-def squares(number, side=16, size=5, count=2):
-    """Flat squares of different colours on black that do not overlap, and which square each pixel is of, -1 for none."""
-    colours = torch.tensor([[1.0, 0.2, 0.2], [0.2, 0.4, 1.0], [0.3, 1.0, 0.3]])[:count]
-    images, owners = torch.zeros(number, 3, side, side), torch.full((number, side, side), -1)
-    for image, owner in zip(images, owners, strict=True):
-        for index in torch.randperm(count).tolist():
-            while True:
-                top, left = torch.randint(side - size + 1, (2,)).tolist()
-                place = (slice(top, top + size), slice(left, left + size))
-                if (owner[place] < 0).all():
-                    break
-            owner[place] = index
-            image[(slice(None), *place)] = colours[index][:, None, None]
-    return images, owners
 
 
 @pytest.mark.learning
@@ -194,8 +211,8 @@ def test_it_learns_to_reconstruct_squares(fit):
     )
     model.add_optimizer(Adam(lr=1e-3), list(model.children()))
     contrast = 3.0  # larger values make the mixture of slots sharper
-    data, _ = squares(2000)
-    images, _ = squares(64)
+    data, _ = squares(2000, count=2)
+    images, _ = squares(64, count=2)
     data, images = contrast * data, contrast * images
     before = model.train_step(images).info.rec_loss.mean()
     fit(model, data, 16, 8)
