@@ -136,6 +136,9 @@ def test_bad_input_is_refused(arguments, message):
         DiscreteVAE(**{"z_spec": variables(2, 3), "input_tensor_spec": X, **arguments})
 
 
+FRESH = 10_000  # examples to test on: of a hundred, the few far from 0 decide
+
+
 def layers(**arguments):
     return partial(EncodingNetwork, fc_layer_params=(256, 256, 256), activation=torch.tanh, **arguments)
 
@@ -152,14 +155,15 @@ def decoder(spec):
 )
 def test_it_learns_a_gaussian(fit, number, categories, mode):
     torch.manual_seed(0)
-    vae = DiscreteVAE(variables(number, categories), X, layers(), mode=mode, beta=0.001)
+    # A high temperature keeps the choices from becoming certain before the decoder can tell them apart.
+    vae = DiscreteVAE(variables(number, categories), X, layers(), mode=mode, gumbel_temp_scheduler=2.0, beta=0.001)
     model = AutoEncoder(vae, decoder, optimizer=Adam(lr=1e-3))
     fit(model, torch.randn(40_000, 1), 200, 10)
-    x = torch.randn(100, 1)
+    x = torch.randn(FRESH, 1)
     error = (model.predict_step(x).output - x).square().mean().item()
     sampled = (model.train_step(x).output - x).square().mean().item()
     print(f"{number} variables of {categories}, {mode}: {error:.4f} of the mode, {sampled:.4f} of a sample")
-    assert sampled < 0.05
+    assert sampled < 0.02
 
 
 @pytest.mark.learning
@@ -178,8 +182,8 @@ def test_it_learns_a_gaussian_that_depends_on_a_condition(fit, conditional_data,
     )
     model = AutoEncoder(vae, decoder, optimizer=Adam(lr=1e-3))
     fit(model, conditional_data(40_000), 200, 20)
-    condition, target = conditional_data(100)
+    condition, target = conditional_data(FRESH)
     error = (model.predict_step((condition, target)).output - target).square().mean().item()
     sampled = (model.train_step((condition, target)).output - target).square().mean().item()
     print(f"conditional, {mode}: {error:.4f} of the mode, {sampled:.4f} of a sample")
-    assert sampled < 0.05
+    assert sampled < 0.02
