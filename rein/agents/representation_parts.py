@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rein.agents.part_networks import make_encoder
 from rein.algorithms.representation import (
@@ -125,6 +126,7 @@ def monet(
     beta: float = 0.0,
     noise: float = 0.7,
     decoder_filters: Sequence[int] = (16, 16),
+    recurrent_attention: bool = True,
     learning_rate: float = 1e-3,
     is_trained_by_others: bool = False,
 ) -> Arguments:
@@ -140,6 +142,7 @@ def monet(
         noise: deviation of pixels from what is decoded that counts as noise.
         decoder_filters: channels of the layers of the decoder before the last. Without any, a slot shows one colour, which
             may change from side to side: what it cannot draw, attention has to find.
+        recurrent_attention: take the slots one after the other; slower.
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the codes train the encoder too.
     """
@@ -153,6 +156,7 @@ def monet(
         beta=beta,
         noise=noise,
         decoder_filters=decoder_filters,
+        recurrent_attention=recurrent_attention,
     )
     return _learner(codec, learning_rate, is_trained_by_others)
 
@@ -218,13 +222,15 @@ def monet_codec(
     beta: float = 0.0,
     noise: float = 0.7,
     decoder_filters: Sequence[int] = (16, 16),
+    recurrent_attention: bool = True,
 ) -> MoNetAlgorithm:
     """MoNet for images that `spec` describes; see `monet`."""
     if spec.ndim != 3:
         raise ValueError(f"monet finds objects in images [C, H, W], but the observation is {spec}")
 
     def encoder(input_tensor_spec: TensorSpec, last_layer_size: int, last_activation: Any) -> Network:
-        return make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
+        network = make_encoder(input_tensor_spec, hidden_layers, last_layer_size)
+        return Sequential(_Masked(input_tensor_spec), network)
 
     if noise <= 0:
         raise ValueError(f"noise is {noise}: it must be positive")
@@ -243,11 +249,28 @@ def monet_codec(
         attention,
         encoder,
         decoder,
+        recurrent_attention,
         beta=beta,
         gamma=gamma,
         precision=0.5 / noise**2,
         mixes_pixels=True,
     )
+
+
+class _Masked(Network):
+    """An image as its mask, the last channel, shows it, [B, C + 1, H, W] to the same.
+
+    A slot that has lost almost all pixels still sees those that it has, for only the shape of the mask counts.
+    """
+
+    def __init__(self, input_tensor_spec: TensorSpec) -> None:
+        super().__init__(input_tensor_spec, name="masked")
+
+    def forward(self, inputs: Tensor, state: Nest = ()) -> tuple[Tensor, Nest]:
+        """The image times the mask, which is scaled to a maximum of one, and the mask as it is."""
+        image, mask = inputs[:, :-1], inputs[:, -1:]
+        visible = mask / mask.amax((2, 3), keepdim=True).clamp_min(1e-6)
+        return torch.cat([image * visible, mask], 1), state
 
 
 def make_decoder(spec: TensorSpec, hidden_layers: Sequence[int], code_spec: TensorSpec) -> Network:

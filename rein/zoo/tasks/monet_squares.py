@@ -14,10 +14,10 @@ ENTRY = {
     "reference": "Burgess et al. 2019, arXiv:1901.11390; 1 is perfect, 0 is chance",
 }
 
-pre_config({"learning_rate": 6e-3})
+pre_config({"learning_rate": 4e-3})
 import_config("bases/codec.py")
 
-config("squares_data", batch_size=16, num_examples=8_000, count=3)
+config("squares_data", batch_size=8, num_examples=8_000, count=3)
 config(
     "monet_codec",
     n_slots=5,
@@ -29,6 +29,7 @@ config(
     noise=0.175,
     # Slots that cannot draw: where a colour is, only attention can say.
     decoder_filters=(),
+    recurrent_attention=False,
 )
 config("CodecTraining", codec_ctor=monet_codec, data_creator=squares_data)
 config("TrainerConfig", num_iterations=8, eval_interval=1, num_checkpoints=2)

@@ -99,3 +99,15 @@ def test_slots_without_layers_to_draw_with_show_a_colour_that_changes_evenly():
     torch.testing.assert_close(down, down[..., :1, :1].expand_as(down), rtol=0, atol=1e-5)
     with pytest.raises(ValueError, match="noise is 0"):
         monet_codec(TensorSpec((3, 8, 8)), noise=0)
+
+
+def test_a_slot_encodes_what_its_mask_shows_however_faint_it_is():
+    codec = monet_codec(TensorSpec((3, 8, 8)), 2, 2, (4, 4), (8,))
+    image, mask = torch.rand(1, 3, 8, 8), torch.full((1, 2, 8, 8), 1e-12)
+    mask[..., :3] = 1e-3
+    mean, _ = codec.posterior(image, mask.log())
+    unseen, seen = image.clone(), image.clone()
+    unseen[..., 3:] = torch.rand(1, 3, 8, 5)
+    seen[..., :3] = torch.rand(1, 3, 8, 3)
+    torch.testing.assert_close(codec.posterior(unseen, mask.log())[0], mean)
+    assert (codec.posterior(seen, mask.log())[0] - mean).abs().max() > 1e-3
