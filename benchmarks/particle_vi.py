@@ -132,7 +132,7 @@ _GENERATOR_BUDGETS = {
     "svgd": (8000, 256),
     "svgd conditional": (8000, 256),
     "gfsf": (1500, 512),
-    "gpvi direct": (4000, 256),
+    "gpvi direct": (8000, 256),
     "gpvi helper": (3000, 64),
 }
 
