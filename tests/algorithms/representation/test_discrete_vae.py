@@ -186,4 +186,4 @@ def test_it_learns_a_gaussian_that_depends_on_a_condition(fit, conditional_data,
     error = (model.predict_step((condition, target)).output - target).square().mean().item()
     sampled = (model.train_step((condition, target)).output - target).square().mean().item()
     print(f"conditional, {mode}: {error:.4f} of the mode, {sampled:.4f} of a sample")
-    assert sampled < 0.02
+    assert sampled < 0.05
