@@ -25,7 +25,7 @@ demo: $(VENV)/.base
 	$(BIN)/rein demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q -m 'not learning'
