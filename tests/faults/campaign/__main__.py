@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,11 +26,14 @@ PAGE = Path(__file__).parents[3] / "docs/reliability.md"
 ROWS = {
     "kill_runs": Row("kill -9 of `rein train` and `rein resume`", "0 lost", 300, kill_runs),
     "kill_saves": Row("kill -9 while a checkpoint is saved", "0 lost", 1000, kill_saves),
-    "kill_other_runs": Row("the same for other kinds of run", "0 lost", 42, kill_other_runs),
+    "kill_other_runs": Row("kill -9 of other kinds of run", "0 lost", 42, kill_other_runs),
     "watch_memory": Row("growth of memory while training", "1 MB in ten minutes", 2, watch_memory),
     "send_signals": Row("SIGINT and SIGTERM", "exit code, status, checkpoint, nothing left", 100, send_signals),
     "send_signals_to_others": Row(
-        "the same for other kinds of run", "exit code, status, checkpoint, nothing left", 21, send_signals_to_others
+        "SIGINT and SIGTERM to other kinds of run",
+        "exit code, status, checkpoint, nothing left",
+        21,
+        send_signals_to_others,
     ),
     "interrupt_agent_saves": Row("kill -9 of `agent.save(overwrite=True)`", "0 missing", 150, interrupt_agent_saves),
     "resume_exactly": Row("runs that are cut and resumed", "all bit for bit", 100, resume_exactly),
@@ -103,7 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the faults to inject")
     parser.add_argument("--counts", nargs="*", default=[], metavar="ROW=N", help="of faults, for single rows")
-    parser.add_argument("--only", nargs="*", choices=list(ROWS), help="rows to run; the page is not written then")
+    parser.add_argument("--only", nargs="*", choices=list(ROWS), help="rows to run; the others of the page stay")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="rows at once")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--row", choices=list(ROWS), help=argparse.SUPPRESS)
@@ -114,7 +118,6 @@ def main() -> int:
         return 0
     counts = {name: int(count) for name, _, count in (one.partition("=") for one in arguments.counts)}
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    begun = time.monotonic()
     with ThreadPoolExecutor(arguments.jobs) as pool:
         lines = pool.map(
             lambda name: line_of(
@@ -123,12 +126,32 @@ def main() -> int:
             arguments.only or ROWS,
         )
         rows, failed = zip(*lines, strict=True)
-    if not arguments.only:
-        command = " ".join(["python -m tests.faults.campaign", *sys.argv[1:]])
-        minutes = (time.monotonic() - begun) / 60
-        when = f"Made by `{command}` in {minutes:.0f} minutes on {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}."
-        PAGE.write_text(_TEXT.format(rows="\n".join(rows), when=when))
+    found = kept_rows() | dict(zip(arguments.only or ROWS, rows, strict=True))
+    write_page([found[name] for name in ROWS if name in found], " ".join(sys.argv[1:]))
     return int(sum(failed) > 0)
+
+
+def kept_rows() -> dict[str, str]:
+    """The rows that the page has."""
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    return {
+        name: line
+        for name, row in ROWS.items()
+        for line in lines
+        if line.startswith((f"| {row.what} |", f"| {row.what} ("))
+    }
+
+
+def write_page(rows: Sequence[str], words: str) -> None:
+    """Writes the page.
+
+    Args:
+        rows: lines of the table.
+        words: of the command that was run last.
+    """
+    command = f"python -m tests.faults.campaign {words}".strip()
+    when = f"Made by `{command}` on {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}."
+    PAGE.write_text(_TEXT.format(rows="\n".join(rows), when=when))
 
 
 if __name__ == "__main__":
