@@ -33,7 +33,7 @@ def poison_gradients(number: int, work: Path, chance: random.Random) -> Found:
             given = [position for position, value in enumerate(values) if value is not None]
             if poisons[0] and given:
                 position = chance.choice(given)
-                bad = values[position].clone()
+                bad = values[position].clone(memory_format=torch.contiguous_format)
                 bad.view(-1)[chance.randrange(bad.numel())] = chance.choice([math.nan, math.inf, -math.inf, 1e30])
                 values[position] = bad
                 injected += 1
