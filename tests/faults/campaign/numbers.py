@@ -60,17 +60,17 @@ def poison_gradients(number: int, work: Path, chance: random.Random) -> Found:
 
 
 RESUMED: dict[str, tuple[str, list[str]]] = {
-    "a2c": ("CartPole-v1", []),
+    "a2c": ("CartPole-v1", ["TrainerConfig.mini_batch_size=2"]),
     "apex": ("CartPole-v1", []),
     "ddpg": ("Pendulum-v1", []),
     "ddqn": ("CartPole-v1", []),
     "dqn": ("CartPole-v1", []),
-    "impala": ("CartPole-v1", []),
+    "impala": ("CartPole-v1", ["TrainerConfig.mini_batch_size=2", "TrainerConfig.unroll_length=16"]),
     "mbrl_cem": ("Pendulum-v1", ["population=20", "horizon=4"]),
     "mbrl_latent": ("Pendulum-v1", ["population=20", "horizon=4"]),
     "mbrl_shooting": ("Pendulum-v1", ["population=20", "horizon=4"]),
     "mdq": ("Pendulum-v1", []),
-    "merlin": ("rein/Recall-v0", []),
+    "merlin": ("rein/Recall-v0", ["TrainerConfig.mini_batch_size=2"]),
     "mpo": ("Pendulum-v1", []),
     "muzero": ("CartPole-v1", ["create_control_mcts.num_simulations=4"]),
     "oac": ("Pendulum-v1", []),
@@ -84,7 +84,7 @@ RESUMED: dict[str, tuple[str, list[str]]] = {
     "taacl": ("Pendulum-v1", []),
     "taacq": ("Pendulum-v1", []),
     "td3": ("Pendulum-v1", []),
-    "trac": ("CartPole-v1", []),
+    "trac": ("CartPole-v1", ["TrainerConfig.mini_batch_size=2"]),
     "bc": ("", []),
     "causal_bc": ("", []),
     "iql": ("", []),
@@ -109,20 +109,9 @@ IN_A_WORLD = [
 def _short_run(kind: str, run: Path) -> list[str]:
     world, more = RESUMED[kind]
     if world:
-        return [
-            "train",
-            "--algorithm",
-            kind,
-            "--env",
-            world,
-            *IN_A_WORLD,
-            *SHORT,
-            *more,
-            "--seed",
-            "7",
-            "--dir",
-            str(run),
-        ]
+        replaced = {setting.partition("=")[0] for setting in more}
+        usual = [setting for setting in [*IN_A_WORLD, *SHORT] if setting.partition("=")[0] not in replaced]
+        return ["train", "--algorithm", kind, "--env", world, *usual, *more, "--seed", "7", "--dir", str(run)]
     length = {"hypernetwork": "TrainerConfig.num_iterations=3", "process": "TrainerConfig.num_env_steps=480"}
     settings = [length.get(kind, "TrainerConfig.num_iterations=12"), *SHORT, *more]
     return [*train_arguments(kind, run, *settings), "--seed", "7"]
