@@ -295,6 +295,10 @@ class TestRefusals:
         assert state() == before
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class TestCommand:
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -317,7 +321,8 @@ class TestCommand:
 
     def test_it_prints_its_address_and_ends_with_an_interrupt(self, board: BoardServer, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "rein.cli", "board", str(tmp_path / "runs"), "--port", "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        # Whoever runs the tests in the background may have told them to ignore interrupts, which processes inherit.
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts) as process:
             assert process.stdout is not None
             line = process.stdout.readline()
             found = re.match(r"http://127\.0\.0\.1:(\d+)/ shows 4 runs of ", line)

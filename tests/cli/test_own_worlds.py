@@ -87,7 +87,10 @@ def test_a_bug_of_a_world_ends_in_one_line_with_its_place(folder: Path, capsys: 
         WORLD + "\n\nclass Bug(Still):\n    def step(self, action):\n        return 1 / 0\n"
     )
     command = ["train", "--algorithm", "ppo", "--env", "still_world:Bug", "--dir", "run"]
-    assert main([*command, "num_workers=1", "num_parallel_environments=1", "evaluate=False"]) == 1
+    # With their functions: other tests may have imported modules with parameters of the same names.
+    settings = [f"create_environment.{name}=1" for name in ("num_workers", "num_parallel_environments")]
+    settings += ["TrainerConfig.evaluate=False"]
+    assert main([*command, *settings]) == 1
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith("rein: failed: EnvironmentFaultError: environment 0 raised")
     assert "ZeroDivisionError: division by zero at still_world.py:26 This is fault number" in last
