@@ -84,6 +84,11 @@ class CodecTraining(Algorithm):
         """The mean loss of the last pass."""
         return dict(self._last_pass)
 
+    @property
+    def has_outliers(self) -> bool:
+        """Whether there is uncertainty to judge by examples of another kind: never, codecs have none."""
+        return False
+
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         """How well the test data is encoded, averaged over it.

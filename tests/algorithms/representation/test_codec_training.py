@@ -9,6 +9,7 @@ from rein.algorithms.representation import AutoEncoder, CodecTraining
 from rein.algorithms.representation.squares import squares
 from rein.optimizers import Adam
 from rein.specs import TensorSpec
+from rein.training.supervised import measure
 
 X = torch.linspace(-1, 1, 40).reshape(20, 2)
 
@@ -35,6 +36,12 @@ def test_an_iteration_is_a_pass_over_the_data():
     assert set(training.progress_metrics()) == {"loss"}
     assert torch.equal(training.test_examples(), X[:5])
     assert training.predict_step(X).output.shape == (20, 2)
+
+
+def test_codecs_are_measured_like_other_supervised_runs():
+    training = make()
+    numbers = measure(training, with_uncertainty=training.has_outliers).numbers
+    assert set(numbers) == {"test_error"}
 
 
 def test_the_test_error_is_that_of_all_numbers():
