@@ -79,7 +79,7 @@ def _check_gradients(trainer: Trainer, batch: Batch) -> None:
     state = torch.random.get_rng_state()
     result = compiled([batch], [None])
     assert result is not None
-    loss_info, _, gradients = result
+    loss_info, _, gradients, squares = result
     torch.random.set_rng_state(state)
     eager = losses(algorithm, batch, None, algorithm.learning.settings).loss_info
     expected = differentiate(algorithm, eager, parameters)
@@ -89,6 +89,8 @@ def _check_gradients(trainer: Trainer, batch: Batch) -> None:
     for gradient, other in zip(gradients, expected, strict=True):
         if gradient is not None:
             torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-5)
+    sum_of_squares = sum(gradient.double().square().sum().item() for gradient in gradients if gradient is not None)
+    assert math.isclose(squares.item(), sum_of_squares, rel_tol=1e-4)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -100,6 +102,26 @@ def test_gradients_are_those_of_the_eager_update(
     with trainer.run, summary.record_if(lambda: False):
         batches = _batches(trainer, 2, monkeypatch)
         _check_gradients(trainer, batches[-1])
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_a_compiled_update_with_infinite_gradients_is_left_out(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    algorithm, learning = trainer.algorithm, trainer.algorithm.learning
+    with trainer.run, summary.record_if(lambda: False):
+        batch = _batches(trainer, 1, monkeypatch)[0]
+        gradients = learning.compute_gradients([batch])
+        assert gradients.squares is not None
+        before = [parameter.detach().clone() for parameter in algorithm.parameters()]
+        for factor, is_applied in ((math.inf, False), (math.nan, False), (1.0, True)):
+            values = [None if value is None else value * factor for value in gradients.values]
+            learning.apply_gradients(gradients._replace(values=values, squares=gradients.squares * factor))
+            moved = [
+                not torch.equal(old, new.detach()) for old, new in zip(before, algorithm.parameters(), strict=True)
+            ]
+            assert any(moved) == is_applied
 
 
 @pytest.mark.slow

@@ -45,8 +45,9 @@ T = TypeVar("T")
 Weights = Sequence[Tensor | None]
 """Importance weights [B] of each batch."""
 
-Result = tuple[LossInfo, list[Nest], list[Tensor | None]]
-"""Averaged losses, priorities of each batch, and the gradients of all parameters that are optimized."""
+Result = tuple[LossInfo, list[Nest], list[Tensor | None], Tensor]
+"""Averaged losses, priorities of each batch, the gradients of all parameters that are optimized, and the sum of their
+squares."""
 
 
 class NotCompilableError(Exception):
@@ -146,8 +147,8 @@ class CompiledUpdate:
         split = len(outputs) - sum(graph.has_gradient)
         found = iter(outputs[split:])
         gradients = [next(found) if has else None for has in graph.has_gradient]
-        loss_info, priorities = graph.losses.unflatten(outputs[:split])
-        return loss_info, priorities, gradients
+        loss_info, priorities = graph.losses.unflatten(outputs[: split - 1])
+        return loss_info, priorities, gradients, outputs[split - 1]
 
     def __reduce__(self) -> Any:
         """A copy of the algorithm, in this process or another, compiles for itself."""
@@ -284,7 +285,9 @@ def _record(
         priorities = [nest.detach(part.priority) for part in parts]
         result = (loss_info._replace(loss=loss_info.loss.detach(), priority=()), priorities)
         loss_structure[:] = [nest.structure_of(result)]
-        return nest.flatten(result) + [gradient for gradient in gradients if gradient is not None]
+        given = [gradient for gradient in gradients if gradient is not None]
+        squares = torch.stack([gradient.float().square().sum() for gradient in given]).sum()
+        return [*nest.flatten(result), squares, *given]
 
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():

@@ -52,7 +52,11 @@ class SkippedUpdates:
         run = current_run_or_none()
         if run is not None:
             run.skipped_updates += 1
-        bad = [p for p, value in zip(parameters, values, strict=True) if value is not None and not _is_safe([value])]
+        given = [(parameter, value) for parameter, value in zip(parameters, values, strict=True) if value is not None]
+        # Each may be safe for itself where their sum is too large.
+        bad = [parameter for parameter, value in given if not _is_safe([value])] or [
+            parameter for parameter, _ in given
+        ]
         names = {parameter: name for name, parameter in learner.named_parameters()}
         shown = ", ".join(names.get(parameter, "?") for parameter in bad[:_MOST_NAMES])
         more = f" and {len(bad) - _MOST_NAMES} more" if len(bad) > _MOST_NAMES else ""
@@ -77,19 +81,29 @@ def skipped_updates(learner: nn.Module) -> SkippedUpdates:
     return found
 
 
-def admits(learner: nn.Module, parameters: Sequence[Parameter], values: Sequence[Tensor | None]) -> bool:
+def admits(
+    learner: nn.Module,
+    parameters: Sequence[Parameter],
+    values: Sequence[Tensor | None],
+    squares: Tensor | None = None,
+) -> bool:
     """Whether gradients may be applied; if not, the update is counted as skipped.
 
     Args:
         learner: what learns.
         parameters: what they are gradients of.
         values: the gradients; None where a parameter takes no part.
+        squares: the sum of their squares, if it is known.
 
     Raises:
         NonFiniteGradientError: too many in a row were not finite.
     """
-    given = [value for value in values if value is not None]
-    if not given or _is_safe(given):
+    if squares is not None:
+        is_safe = math.isfinite(squares.item())
+    else:
+        given = [value for value in values if value is not None]
+        is_safe = not given or _is_safe(given)
+    if is_safe:
         counter = _SKIPPED.get(learner)
         if counter is not None:
             counter.in_a_row = 0

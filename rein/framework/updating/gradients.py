@@ -5,6 +5,7 @@ anywhere, by a compiled graph or on another machine. `apply_gradients` steps the
 follows an update. Whatever trains makes these two calls in a row.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +62,8 @@ class Gradients(NamedTuple):
     """Time steps of the last batch, [T, B, ...]."""
     info: Nest = ()
     """What `calc_loss` got of the last batch, [T, B, ...]; `()` from a compiled update."""
+    squares: Tensor | None = None
+    """Sum of the squares of `values`, if whoever computed them found it on the way."""
 
 
 # Computing.
@@ -93,9 +96,9 @@ def compute_gradients(
     if compiled is not None and not summary.should_record_summaries():
         result = compiled(batches, weights)
         if result is not None:
-            loss_info, priorities, values = result
+            loss_info, priorities, values, squares = result
             _check_finite(algorithm, loss_info)
-            return Gradients(values, loss_info, priorities, inputs)
+            return Gradients(values, loss_info, priorities, inputs, squares=squares)
     parts = [losses(algorithm, batch, weight, settings) for batch, weight in zip(batches, weights, strict=True)]
     if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
         raw, valid = parts[0].raw, valid_masks(time_major(batches[0].experience.step_type))
@@ -192,15 +195,26 @@ def apply_gradients(
         parameters: what they are gradients of.
         optimizers: those of `algorithm`.
     """
-    if step_optimizers(algorithm, gradients.values, parameters, optimizers):
+    if step_optimizers(algorithm, gradients.values, parameters, optimizers, gradients.squares):
         algorithm.after_update(gradients.inputs, gradients.info)
         tell_update(algorithm, gradients.loss_info)
 
 
 def step_optimizers(
-    algorithm: "Algorithm", values: Sequence[Tensor | None], parameters: Sequence[Parameter], optimizers: Sequence[Any]
+    algorithm: "Algorithm",
+    values: Sequence[Tensor | None],
+    parameters: Sequence[Parameter],
+    optimizers: Sequence[Any],
+    squares: Tensor | None = None,
 ) -> bool:
-    """Steps the optimizers with gradients in the order of `parameters`; not if one of them is NaN or infinite.
+    """Steps the optimizers; not if a gradient is NaN or infinite.
+
+    Args:
+        algorithm: what learns.
+        values: gradients in the order of `parameters`.
+        parameters: what they are gradients of.
+        optimizers: those of `algorithm`.
+        squares: sum of the squares of `values`, if known.
 
     Returns:
         Whether they were stepped.
@@ -209,8 +223,8 @@ def step_optimizers(
         NonFiniteGradientError: it was not finite for too many updates in a row.
     """
     if algorithm._gradient_mean is not None:
-        values = algorithm._gradient_mean(values, parameters)
-    if not admits(algorithm, parameters, values):
+        values, squares = algorithm._gradient_mean(values, parameters), None
+    if not admits(algorithm, parameters, values, squares):
         for parameter in parameters:
             parameter.grad = None
         return False
@@ -318,7 +332,7 @@ def in_mixed_precision(settings: UpdateSettings, compute: Callable[[], Nest]) ->
 
 
 def _check_finite(algorithm: "Algorithm", loss_info: LossInfo) -> None:
-    if not isinstance(loss_info.loss, Tensor) or bool(torch.isfinite(loss_info.loss)):
+    if not isinstance(loss_info.loss, Tensor) or math.isfinite(loss_info.loss.item()):
         return
     parts = {
         path or "loss": value.item()
