@@ -20,6 +20,7 @@ from rein.training.statistics_of_runs import (
     Curve,
     interquartile_mean,
     read_curve,
+    read_series,
     stratified_interval,
 )
 from rein.zoo import ZooEntry, task_entries
@@ -31,7 +32,8 @@ from rein.zoo.side_by_side import Job, train_side_by_side
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
 
 _CURVE_POINTS = 60
-_SUPERVISED_CURVE = "train_epoch/neglogprob"
+_SUPERVISED_CURVES = ("train_epoch/neglogprob", "train_epoch/loss")
+"""Of runs from labelled data, and of runs from examples alone."""
 
 
 def verify(
@@ -79,7 +81,8 @@ def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) 
     record = directory.record()
     if record.get("ml_type") == "sl":
         numbers = {key: value for key, value in evaluation.items() if isinstance(value, float)}
-        curve = read_curve(directory, _SUPERVISED_CURVE, "iterations")
+        metric = next((name for name in _SUPERVISED_CURVES if name in read_series(directory)), _SUPERVISED_CURVES[0])
+        curve = read_curve(directory, metric, "iterations")
         return {"seed": seed, **numbers, "seconds": record["seconds"], "curve": _points(curve)}
     # A run from data alone takes no steps: its curve is that of its evaluations.
     takes_steps = bool(record.get("env_steps"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rein import cli
 from rein.zoo import records, side_by_side, task_entries, verification
 from rein.zoo.trained_settings import trained_settings
 
@@ -42,3 +43,13 @@ def test_why_a_training_failed_is_its_last_line(tmp_path: Path) -> None:
     assert side_by_side.last_line(log) == "it said nothing"
     log.write_text("run directory: runs/x\nrein: error: 'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'\n\n")
     assert side_by_side.last_line(log) == "'Hopper-v5' needs mujoco: pip install 'rein-rl[mujoco]'"
+
+
+@pytest.mark.parametrize("entry", ["vae_digits", "hypernetwork_digits"])
+def test_runs_without_a_world_have_a_curve(entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "seed-0"
+    assert cli.main(["train", entry, "TrainerConfig.num_iterations=2", "--dir", str(path)]) == 0
+    monkeypatch.setattr(verification, "evaluate_run", lambda *_: {"test_error": 0.02})
+    result = verification._result(tmp_path, 0, 1, {})
+    assert result["test_error"] == 0.02
+    assert len(result["curve"]) > 0

@@ -77,6 +77,7 @@ class CodecTraining(Algorithm):
             total += size * float(loss_info.loss.detach())
         self._last_pass = {"loss": total / count}
         if summary.should_record_summaries():
+            summary.scalar("train_epoch/loss", total / count)
             self.summarize_train((), (), loss_info, params)
         return count
 

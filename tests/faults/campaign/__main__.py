@@ -27,7 +27,7 @@ ROWS = {
     "kill_runs": Row("kill -9 of `rein train` and `rein resume`", "0 lost", 300, kill_runs),
     "kill_saves": Row("kill -9 while a checkpoint is saved", "0 lost", 1000, kill_saves),
     "kill_other_runs": Row("kill -9 of other kinds of run", "0 lost", 42, kill_other_runs),
-    "watch_memory": Row("growth of memory while training", "1 MB in ten minutes", 2, watch_memory),
+    "watch_memory": Row("growth of memory while training", "1 MB in ten minutes", 8, watch_memory),
     "send_signals": Row("SIGINT and SIGTERM", "exit code, status, checkpoint, nothing left", 100, send_signals),
     "send_signals_to_others": Row(
         "SIGINT and SIGTERM to other kinds of run",
