@@ -2,6 +2,7 @@
 
     python benchmarks/guard.py                 # exit code 1 if a cost grew by more than 25 %
     python benchmarks/guard.py --update        # what is measured now becomes the baseline
+    python benchmarks/guard.py --against HEAD~1 --seconds 0.5     # beside another commit, in turns; what CI runs
 
 Each cost is divided by that of a yardstick of plain torch, numpy or optree that does work of the same kind, measured in
 the same process in turns: the ratio depends little on the machine and on what else runs there. Processor time counts,
@@ -11,6 +12,7 @@ and of many short bursts the fastest. What seems slower is measured again, and c
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -208,14 +210,61 @@ def report(measured: dict[str, float], baseline: dict[str, float], slower: list[
     return "\n".join(lines)
 
 
+def measured_in(tree: Path, seconds: float) -> dict[str, float]:
+    """What the guard of a tree of files measures in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="rein-guard-") as directory:
+        file = Path(directory) / "costs.json"
+        command = [sys.executable, str(tree / "benchmarks" / "guard.py"), "--update", "--baseline", str(file)]
+        environment = {**os.environ, "PYTHONPATH": str(tree)}
+        subprocess.run(
+            [*command, "--seconds", str(seconds)], cwd=tree, env=environment, check=True, stdout=subprocess.DEVNULL
+        )
+        found: dict[str, float] = json.loads(file.read_text())
+    return found
+
+
+def beside(commit: str, seconds: float, rounds: int = 2) -> tuple[dict[str, float], dict[str, float]]:
+    """Costs here and at another commit of the same repository, each the least of some rounds that take turns.
+
+    Raises:
+        LookupError: the repository has no such commit.
+    """
+    root = Path(__file__).parents[1]
+    git = ["git", "-C", str(root)]
+    if subprocess.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], capture_output=True, check=False).returncode:
+        raise LookupError(f"there is no commit {commit} here to compare with, as in a shallow clone")
+    with tempfile.TemporaryDirectory(prefix="rein-guard-") as directory:
+        other = Path(directory) / "other"
+        subprocess.run([*git, "worktree", "add", "--detach", str(other), commit], capture_output=True, check=True)
+        try:
+            found: dict[Path, list[dict[str, float]]] = {root: [], other: []}
+            for _ in range(rounds):
+                for tree, costs in found.items():
+                    costs.append(measured_in(tree, seconds))
+        finally:
+            subprocess.run([*git, "worktree", "remove", "--force", str(other)], capture_output=True, check=True)
+    here, there = ({name: min(one[name] for one in costs) for name in costs[0]} for costs in found.values())
+    return here, there
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true", help="write the baseline instead of comparing with it")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="how much slower is tolerated, as a share")
     parser.add_argument("--seconds", type=float, default=2.0, help="of measuring each")
+    parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the baseline")
     parser.add_argument("--baseline", type=Path, default=BASELINE, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if arguments.against:
+        try:
+            here, there = beside(arguments.against, arguments.seconds)
+        except LookupError as error:
+            print(f"nothing compared: {error}")
+            return 0
+        slower = compare(here, there, arguments.tolerance)
+        print(report(here, there, slower).replace("baseline", f"{arguments.against:>8}"))
+        return 1 if slower else 0
     import torch
 
     torch.set_num_threads(1)

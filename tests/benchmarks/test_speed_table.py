@@ -250,6 +250,23 @@ def test_slower_than_the_baseline_allows_is_reported(load):
     assert lines[3].endswith("not in the baseline: run with --update")
 
 
+@pytest.mark.skipif(not (FOLDER.parent / ".git").exists(), reason="compares commits of the repository")
+def test_two_commits_are_measured_in_turns_and_the_least_counts(load, monkeypatch):
+    guard = load("guard")
+    root, seen = Path(guard.__file__).parents[1], []
+
+    def measured(tree, seconds):
+        assert (tree / "benchmarks" / "guard.py").exists()
+        seen.append(tree == root)
+        return {"update": 3.0 - len(seen) / 2 if tree == root else 1.0 + len(seen)}
+
+    monkeypatch.setattr(guard, "measured_in", measured)
+    assert guard.beside("HEAD", 0.1) == ({"update": 1.5}, {"update": 3.0})
+    assert seen == [True, False, True, False]
+    with pytest.raises(LookupError, match="no commit nowhere"):
+        guard.beside("nowhere", 0.1)
+
+
 def test_the_baseline_covers_what_is_guarded():
     ratios = json.loads((FOLDER / "baseline.json").read_text())
     assert ratios
