@@ -17,6 +17,7 @@ step, and added when it is sampled.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from rein import nest
@@ -26,8 +27,9 @@ from rein.agents.parts import Part, entropy_target_for, make_parts
 from rein.algorithms.on_policy import ActorCriticAlgorithm
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, Experience, LossInfo, TimeStep
+from rein.distributions import map_params, stack_distributions
 from rein.envs import Environment
-from rein.framework import Algorithm, RLAlgorithm, TrainerConfig
+from rein.framework import Algorithm, QuickActor, RLAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.runtime import summary
@@ -235,6 +237,38 @@ class Agent(RLAlgorithm):
             rw_step = self._reward_weight_algorithm.rollout_step(inputs, state.rw)
             new_state, info = new_state._replace(rw=rw_step.state), info._replace(rw=rw_step.info)
         return AlgStep(output=step.output, state=new_state, info=info)
+
+    def quick_actor(self) -> QuickActor | None:
+        """That of the RL algorithm, if no part stands before it and none looks at each step's outcome."""
+        others = (self._representation_learner, self._goal_generator, self._reward_weight_algorithm)
+        if type(self).rollout_step is not Agent.rollout_step or any(part is not None for part in others):
+            return None
+        return self._rl_algorithm.quick_actor()
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest) -> AgentInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`; time comes before worlds, both in one dimension."""
+        info, rewards = AgentInfo(), {}
+        if self._irm is not None:
+            rewards["irm"], irm_info = self._intrinsic_rewards(inputs)
+            info = info._replace(irm=irm_info, rewards=rewards)
+        overall = inputs._replace(reward=self._overall_reward(inputs.reward, rewards))
+        info = info._replace(rl=self._rl_algorithm.rollout_infos(overall, action))
+        if self._entropy_target_algorithm is not None:
+            seen = (info.rl.action_distribution, inputs.step_type)
+            info = info._replace(entropy_target=self._entropy_target_algorithm.rollout_step(seen).info)  # type: ignore[call-arg]
+        return info
+
+    def _intrinsic_rewards(self, inputs: TimeStep) -> tuple[Tensor, Nest]:
+        """Rewards and infos at [T * B] steps, one time after the other: what they are normalized by moves with each."""
+        assert self._irm is not None
+        worlds = self.rollout.env.batch_size
+        rows = [
+            nest.map_structure(lambda tensor, start=start: tensor[start : start + worlds], inputs)
+            for start in range(0, len(inputs.step_type), worlds)
+        ]
+        steps = [self._irm.rollout_step(row, ()) for row in rows]
+        infos = map_params(lambda tensor: tensor.flatten(0, 1), stack_distributions([step.info for step in steps]))
+        return torch.cat([step.output for step in steps]), infos
 
     def _observe(
         self, kind: str, inputs: TimeStep, state: AgentState

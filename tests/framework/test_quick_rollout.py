@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import rein
 import rein.zoo
 from rein import nest
 from rein.algorithms.on_policy import ActorCriticAlgorithm
@@ -141,3 +142,39 @@ def test_a_quick_rollout_fills_a_replay_buffer_with_consecutive_steps(tmp_path: 
     assert torch.equal(action[:-1][follows], previous[1:][follows])
     assert torch.equal(data.rollout_info.action[0], action)
     assert algorithm.env_steps == int((step_type != StepType.FIRST).sum())
+
+
+def test_rewards_of_parts_are_those_of_one_step_after_the_other(tmp_path: Path) -> None:
+    with fresh_configs():
+        trainer, experience = _collect(tmp_path / "quick", "ppo_rnd_mountaincar", "TrainerConfig.random_seed=3")
+    algorithm, info = trainer.algorithm, experience.rollout_info
+    assert algorithm.rollout._quick_actor() is not None
+    with fresh_configs():
+        other, _ = _collect(tmp_path / "slow", "ppo_rnd_mountaincar", "TrainerConfig.random_seed=3")
+    novelty = other.algorithm._irm
+    # As it was before any step.
+    novelty._reward_normalizer, novelty._observation_normalizer = (
+        type(one)(*arguments, speed=8.0, **more)
+        for one, arguments, more in (
+            (novelty._reward_normalizer, (), {}),
+            (novelty._observation_normalizer, (algorithm.observation_spec,), {"auto_update": False}),
+        )
+    )
+    for step in range(21):
+        row = nest.map_structure(lambda tensor, step=step: tensor[step], experience.time_step)
+        torch.testing.assert_close(info.rewards["irm"][step], novelty.rollout_step(row).output)
+    for name, value in algorithm._irm.state_dict().items():
+        torch.testing.assert_close(value, novelty.state_dict()[name])
+    overall = algorithm._overall_reward(experience.time_step.reward, info.rewards)
+    torch.testing.assert_close(info.rl.reward, overall)
+    torch.testing.assert_close(info.rl.log_prob, compute_log_probability(info.rl.action_distribution, info.rl.action))
+
+
+@pytest.mark.parametrize(
+    ("part", "is_quick"), [("entropy_target", True), ("rnd", True), ("encoding", False), ("icm", False)]
+)
+def test_which_agents_collect_quickly(part: str, is_quick: bool) -> None:
+    agent = rein.make("ppo", env="CartPole-v1", parts=[part], seed=0)
+    assert (agent.algorithm.rollout._quick_actor() is not None) == is_quick
+    agent.train(300)
+    agent.close()
