@@ -21,6 +21,7 @@ TOY_ENTRY_POINTS: dict[str, str] = {
     "rein/DeepSeaTreasure-v0": "rein.envs.toy.objectives:DeepSeaTreasureEnv",
     "rein/TwoRewards-v0": "rein.envs.toy.objectives:TwoRewardsEnv",
     "rein/BouncingSquares-v0": "rein.envs.toy.squares:BouncingSquaresEnv",
+    "rein/Catch-v0": "rein.envs.toy.catch:CatchEnv",
     "rein/RandomSpaces-v0": "rein.envs.toy.random_spaces:RandomSpacesEnv",
 }
 

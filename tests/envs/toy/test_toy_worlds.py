@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from rein.envs.sampling import sample_space
 from rein.envs.toy import TOY_ENTRY_POINTS, register
 from rein.envs.toy.bandits import ContextualBanditEnv, IdentityContinuousEnv, IdentityEnv
+from rein.envs.toy.catch import CatchEnv
 from rein.envs.toy.chain import ChainEnv
 from rein.envs.toy.goals import BitFlipEnv, ReachEnv
 from rein.envs.toy.moving import BRAKE, MovingEnv
@@ -385,6 +386,29 @@ def test_squares_chasing_pays():
 
     total, _ = play(env, chase)
     assert total > 60
+
+
+@pytest.mark.parametrize(("column", "drift"), itertools.product(range(12), (-1, 0, 1)))
+def test_a_ball_is_caught_by_following_it(column, drift):
+    env = CatchEnv()
+    image, _ = env.reset(seed=0)
+    env._column, env._drift = column, drift
+    for step in range(11):
+        image, reward, terminated, _, _ = env.step(1 + int(np.sign(env._column - env._paddle)))
+        assert (image == 255).sum() == 1
+        assert terminated == (step == 10)
+    assert reward == 1.0
+
+
+def test_a_ball_that_is_missed_costs():
+    env = CatchEnv()
+    env.reset(seed=0)
+    env._column, env._drift = 0, 0
+    rewards = [env.step(2)[1] for _ in range(11)]
+    assert rewards == [0.0] * 10 + [-1.0]
+    assert (env._observe()[-1, :, 0] == [255, *[0] * 8, 128, 128, 128]).all()
+    with pytest.raises(ValueError, match="must be odd"):
+        CatchEnv(paddle_size=2)
 
 
 @pytest.mark.parametrize("spaces_seed", range(60))

@@ -1,0 +1,16 @@
+"""PPO on rein/Catch-v0, a game seen as pixels, by the defaults of PPO alone."""
+
+from rein.config import config, import_config
+
+ENTRY = {
+    "algorithm": "PPOAlgorithm",
+    "env": "rein/Catch-v0",
+    "env_steps": 50_000,
+    "bar": 0.95,
+    "reference": "1 is the best return: every ball is caught; actions at random earn about -0.5",
+}
+
+import_config("bases/ppo.py")
+
+config("create_environment", env_name="rein/Catch-v0")
+config("TrainerConfig", num_env_steps=50_000)
