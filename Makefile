@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all faults verify-sample docs lint types architecture format clean
+.PHONY: demo test test-all test-processors faults verify-sample docs lint types architecture format clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,15 @@ test: $(VENV)/.dev
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -q -m 'not learning'
 	$(BIN)/python -m pytest -q -m learning
+
+# The tests with every set of instructions that torch has kernels for, on one thread and on two; half an hour. Threads that
+# wait without spinning: four of them on two cores would take several times as long.
+test-processors: $(VENV)/.dev
+	for capability in default avx2 avx512; do for threads in 1 2; do \
+		echo "ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads"; \
+		ATEN_CPU_CAPABILITY=$$capability OMP_NUM_THREADS=$$threads OMP_WAIT_POLICY=passive \
+			$(BIN)/python -m pytest -n 2 --dist worksteal -q || exit 1; \
+	done; done
 
 # Some 2,000 injected faults; writes docs/reliability.md.
 faults: $(VENV)/.dev
