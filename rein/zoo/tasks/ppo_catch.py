@@ -5,7 +5,7 @@ from rein.config import config, import_config
 ENTRY = {
     "algorithm": "PPOAlgorithm",
     "env": "rein/Catch-v0",
-    "env_steps": 50_000,
+    "env_steps": 100_000,
     "bar": 0.95,
     "reference": "1 is the best return: every ball is caught; actions at random earn about -0.5",
 }
@@ -13,4 +13,4 @@ ENTRY = {
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="rein/Catch-v0")
-config("TrainerConfig", num_env_steps=50_000)
+config("TrainerConfig", num_env_steps=100_000)

@@ -1,7 +1,6 @@
 """Numbers that must stay what they are: parameters, resumed runs, memory."""
 
 import math
-import os
 import random
 import shutil
 import time
@@ -186,7 +185,7 @@ def watch_memory(number: int, work: Path, chance: random.Random) -> Found:
         time.sleep(1.0)
         if spent >= _WARM:
             for kind, process in runs.items():
-                held[kind].append(_resident_megabytes(process.pid))
+                held[kind].append(_held_megabytes(process.pid))
     for process in runs.values():
         process.kill()
     grown = {}
@@ -198,6 +197,8 @@ def watch_memory(number: int, work: Path, chance: random.Random) -> Found:
     return Found(len(grown), worst, "MB in ten minutes: " + ", ".join(f"{k} {v:.1f}" for k, v in grown.items()))
 
 
-def _resident_megabytes(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def _held_megabytes(pid: int) -> float:
+    """Memory of a process without files that it has mapped, such as libraries and data sets: those can be let go any time."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))
+    return int(kilobytes) / 1024
