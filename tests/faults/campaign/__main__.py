@@ -150,7 +150,8 @@ def write_page(rows: Sequence[str], words: str) -> None:
         words: of the command that was run last.
     """
     command = f"python -m tests.faults.campaign {words}".strip()
-    when = f"Made by `{command}` on {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}."
+    others = " The rows that it does not name are of runs before." if "--only" in words else ""
+    when = f"Made by `{command}` on {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}.{others}"
     PAGE.write_text(_TEXT.format(rows="\n".join(rows), when=when))
 
 

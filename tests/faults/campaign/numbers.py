@@ -176,8 +176,10 @@ def watch_memory(number: int, work: Path, chance: random.Random) -> Found:
     The least, since what an allocator has not given back yet goes up and down by megabytes.
     """
     kinds = list(_ENDLESS)[:number]
-    # What a compiler holds is no leak, but it comes at any time.
-    usual = ["TrainerConfig.compile=False", "TrainerConfig.num_checkpoints=20000"]
+    # What a compiler holds is no leak, but it comes at any time. And no more checkpoints than one in some seconds: Python
+    # interns every part of every path, and its table of interned strings grows by megabytes at once when it was written
+    # through, though nothing is left in it.
+    usual = ["TrainerConfig.compile=False", "TrainerConfig.num_checkpoints=2000"]
     runs = {kind: start(train_arguments(kind, work / kind, *usual, *_ENDLESS[kind])) for kind in kinds}
     held: dict[str, list[float]] = {kind: [] for kind in kinds}
     begun = time.monotonic()
