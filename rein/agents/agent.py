@@ -15,6 +15,7 @@ step, and added when it is sampled.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -34,6 +35,7 @@ from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.runtime import summary
 from rein.specs import TensorSpec
+from rein.statistics import frozen_statistics
 
 
 class AgentState(NamedTuple):
@@ -245,28 +247,28 @@ class Agent(RLAlgorithm):
             return None
         return self._rl_algorithm.quick_actor()
 
-    def rollout_infos(self, inputs: TimeStep, action: Nest) -> AgentInfo:
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> AgentInfo:
         """See `rollout_step`, for actions picked by `quick_actor`; time comes before worlds, both in one dimension."""
         info, rewards = AgentInfo(), {}
         if self._irm is not None:
-            rewards["irm"], irm_info = self._intrinsic_rewards(inputs)
+            rewards["irm"], irm_info = self._intrinsic_rewards(inputs, num_acted)
             info = info._replace(irm=irm_info, rewards=rewards)
         overall = inputs._replace(reward=self._overall_reward(inputs.reward, rewards))
-        info = info._replace(rl=self._rl_algorithm.rollout_infos(overall, action))
+        info = info._replace(rl=self._rl_algorithm.rollout_infos(overall, action, num_acted))
         if self._entropy_target_algorithm is not None:
             seen = (info.rl.action_distribution, inputs.step_type)
             info = info._replace(entropy_target=self._entropy_target_algorithm.rollout_step(seen).info)  # type: ignore[call-arg]
         return info
 
-    def _intrinsic_rewards(self, inputs: TimeStep) -> tuple[Tensor, Nest]:
+    def _intrinsic_rewards(self, inputs: TimeStep, num_acted: int) -> tuple[Tensor, Nest]:
         """Rewards and infos at [T * B] steps, one time after the other: what they are normalized by moves with each."""
         assert self._irm is not None
         worlds = self.rollout.env.batch_size
-        rows = [
-            nest.map_structure(lambda tensor, start=start: tensor[start : start + worlds], inputs)
-            for start in range(0, len(inputs.step_type), worlds)
-        ]
-        steps = [self._irm.rollout_step(row, ()) for row in rows]
+        steps = []
+        for start in range(0, len(inputs.step_type), worlds):
+            row = nest.map_structure(lambda tensor, start=start: tensor[start : start + worlds], inputs)
+            with nullcontext() if start < num_acted else frozen_statistics():
+                steps.append(self._irm.rollout_step(row, ()))
         infos = map_params(lambda tensor: tensor.flatten(0, 1), stack_distributions([step.info for step in steps]))
         return torch.cat([step.output for step in steps]), infos
 

@@ -229,12 +229,13 @@ class RLAlgorithm(Algorithm):
         """
         return None
 
-    def rollout_infos(self, inputs: TimeStep, action: Nest) -> Nest:
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> Nest:
         """The infos of `rollout_step` at steps where `action` was picked by the quick actor.
 
         Args:
-            inputs: [N, ...].
+            inputs: [N, ...], time before worlds.
             action: [N, ...].
+            num_acted: so many of the rows were acted on; those after them are only looked at, and no statistic counts them.
         """
         self._missing("rollout_infos")
 

@@ -160,7 +160,7 @@ class DqnAlgorithm(SacAlgorithm):
             return None
         return HostGreedyPolicy.of(self._critic_networks.networks, self._rollout_epsilon_greedy)
 
-    def rollout_infos(self, inputs: TimeStep, action: Nest) -> SacInfo:
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> SacInfo:
         """See `rollout_step`, for actions picked by `quick_actor`."""
         return SacInfo(action=action)
 

@@ -140,7 +140,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             return None
         return HostPolicy.of(self._actor_network)
 
-    def rollout_infos(self, inputs: TimeStep, action: Nest) -> ActorCriticInfo:
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> ActorCriticInfo:
         """See `rollout_step`, for actions picked by `quick_actor`."""
         distribution, value, _ = self._evaluate(inputs.observation, ActorCriticState())
         log_prob = compute_log_probability(distribution, action)

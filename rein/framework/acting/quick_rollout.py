@@ -85,11 +85,12 @@ def collect_quickly(
     algorithm.observe_rollout_for_metrics(acted_on)
     with torch.set_grad_enabled(with_grad), timers.timer("act"):
         inputs, action_of = nest.map_structure(lambda tensor: tensor.flatten(0, 1), (time_step, taken))
+        acted = length * env.batch_size
         if with_grad:
             settings = algorithm.learning.settings
-            infos = in_mixed_precision(settings, lambda: algorithm.rollout_infos(inputs, action_of))
+            infos = in_mixed_precision(settings, lambda: algorithm.rollout_infos(inputs, action_of, acted))
         else:
-            infos = algorithm.rollout_infos(inputs, action_of)
+            infos = algorithm.rollout_infos(inputs, action_of, acted)
     infos = map_params(lambda tensor: tensor.view(total, env.batch_size, *tensor.shape[1:]), infos)
     kept = time_step if with_bootstrap else raw_steps
     return Experience(time_step=kept, action=taken, rollout_info=infos)
