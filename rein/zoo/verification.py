@@ -81,7 +81,8 @@ def _result(work: Path, seed: int, episodes: int, opponents: Mapping[str, Any]) 
     record = directory.record()
     if record.get("ml_type") == "sl":
         numbers = {key: value for key, value in evaluation.items() if isinstance(value, float)}
-        metric = next((name for name in _SUPERVISED_CURVES if name in read_series(directory)), _SUPERVISED_CURVES[0])
+        known = read_series(directory)
+        metric = next((name for name in _SUPERVISED_CURVES if name in known), _SUPERVISED_CURVES[0])
         curve = read_curve(directory, metric, "iterations")
         return {"seed": seed, **numbers, "seconds": record["seconds"], "curve": _points(curve)}
     # A run from data alone takes no steps: its curve is that of its evaluations.
