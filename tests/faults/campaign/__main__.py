@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tests.faults.campaign.foreign import mutate_worlds, open_hostile_runs, spoil_returns
 from tests.faults.campaign.kills import interrupt_agent_saves, kill_other_runs, kill_runs, kill_saves
-from tests.faults.campaign.numbers import poison_gradients, resume_exactly, watch_memory
+from tests.faults.campaign.memory import watch_memory
+from tests.faults.campaign.numbers import poison_gradients, resume_exactly
 from tests.faults.campaign.rows import Found, Row
 from tests.faults.campaign.stops import send_signals, send_signals_to_others, start_twice
 
@@ -27,7 +28,7 @@ ROWS = {
     "kill_runs": Row("kill -9 of `rein train` and `rein resume`", "0 lost", 300, kill_runs),
     "kill_saves": Row("kill -9 while a checkpoint is saved", "0 lost", 1000, kill_saves),
     "kill_other_runs": Row("kill -9 of other kinds of run", "0 lost", 42, kill_other_runs),
-    "watch_memory": Row("growth of memory while training", "1 MB in ten minutes", 8, watch_memory),
+    "watch_memory": Row("growth of memory while training", "1 MB held in ten minutes", 8, watch_memory),
     "send_signals": Row("SIGINT and SIGTERM", "exit code, status, checkpoint, nothing left", 100, send_signals),
     "send_signals_to_others": Row(
         "SIGINT and SIGTERM to other kinds of run",

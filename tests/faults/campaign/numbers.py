@@ -1,9 +1,8 @@
-"""Numbers that must stay what they are: parameters, resumed runs, memory."""
+"""Numbers that must stay what they are: parameters, and all that a resumed run has."""
 
 import math
 import random
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -147,60 +146,3 @@ def resume_exactly(number: int, work: Path, chance: random.Random) -> Found:
             pairs = zip(paths, expected, found, strict=True)
             bad += [f"{kind}: {path}" for path, a, b in pairs if not is_equal(a, b)][:1]
     return Found(len(kinds), len(bad), "; ".join(bad) or "generators of Python, numpy and torch included")
-
-
-GROWTH = 1.0
-"""Megabytes that a run may grow by in ten minutes."""
-
-
-_WARM, _WATCHED = 60.0, 480.0
-"""Seconds until imports, buffers and caches are there, and seconds that count."""
-_STEPS, _ITERATIONS = "TrainerConfig.num_env_steps=10000000", "TrainerConfig.num_iterations=1000000"
-_SOON_FULL = "TrainerConfig.replay_buffer_length=500"
-"""What a buffer comes to hold until it is full is no leak: this one is full before the count begins."""
-_ENDLESS: dict[str, list[str]] = {
-    "a2c": [_STEPS],
-    "ppo": [_STEPS],
-    "sac": [_STEPS, _SOON_FULL],
-    "dqn": [_STEPS, _SOON_FULL],
-    "muzero": [_STEPS, _SOON_FULL],
-    "iql": [_ITERATIONS],
-    "hypernetwork": [_ITERATIONS],
-    "process": [_STEPS],
-}
-
-
-def watch_memory(number: int, work: Path, chance: random.Random) -> Found:
-    """Lets runs train side by side, and compares the least that they hold in the first and the last two minutes.
-
-    The least, since what an allocator has not given back yet goes up and down by megabytes.
-    """
-    kinds = list(_ENDLESS)[:number]
-    # What a compiler holds is no leak, but it comes at any time. And no more checkpoints than one in some seconds: Python
-    # interns every part of every path, and its table of interned strings grows by megabytes at once when it was written
-    # through, though nothing is left in it.
-    usual = ["TrainerConfig.compile=False", "TrainerConfig.num_checkpoints=2000"]
-    runs = {kind: start(train_arguments(kind, work / kind, *usual, *_ENDLESS[kind])) for kind in kinds}
-    held: dict[str, list[float]] = {kind: [] for kind in kinds}
-    begun = time.monotonic()
-    while (spent := time.monotonic() - begun) < _WARM + _WATCHED:
-        time.sleep(1.0)
-        if spent >= _WARM:
-            for kind, process in runs.items():
-                held[kind].append(_held_megabytes(process.pid))
-    for process in runs.values():
-        process.kill()
-    grown = {}
-    for kind, megabytes in held.items():
-        quarter = len(megabytes) // 4
-        # From the middle of the first quarter to that of the last.
-        grown[kind] = 600.0 * (min(megabytes[-quarter:]) - min(megabytes[:quarter])) / (0.75 * _WATCHED)
-    worst = sum(slope > GROWTH for slope in grown.values())
-    return Found(len(grown), worst, "MB in ten minutes: " + ", ".join(f"{k} {v:.1f}" for k, v in grown.items()))
-
-
-def _held_megabytes(pid: int) -> float:
-    """Memory of a process without files that it has mapped, such as libraries and data sets: those can be let go any time."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))
-    return int(kilobytes) / 1024
