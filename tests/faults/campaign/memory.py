@@ -23,9 +23,9 @@ from tests.faults.campaign.rows import Found
 GROWTH = 1.0
 """Megabytes that a run may grow by in ten minutes of processor time."""
 
-WARM, WATCHED = 60.0, 80.0
+WARM, WATCHED = 90.0, 120.0
 """Seconds of processor time until imports, buffers and caches are there, and those that count."""
-_BETWEEN_READINGS, _PATIENCE = 0.2, 1800.0
+_BETWEEN_READINGS, _PATIENCE = 0.2, 3600.0
 """Seconds by the clock: between two readings of a run, and until it must have had its processor time."""
 _STEPS, _ITERATIONS = "TrainerConfig.num_env_steps=100000000", "TrainerConfig.num_iterations=10000000"
 _SOON_FULL = "TrainerConfig.replay_buffer_length=500"
