@@ -129,6 +129,7 @@ def monet(
     recurrent_attention: bool = True,
     learning_rate: float = 1e-3,
     is_trained_by_others: bool = False,
+    pixel_embedding_size: int | None = None,
 ) -> Arguments:
     """The codes of the objects in an image (MoNet).
 
@@ -145,6 +146,8 @@ def monet(
         recurrent_attention: take the slots one after the other; slower.
         learning_rate: of everything in it.
         is_trained_by_others: whether the losses of those who use the codes train the encoder too.
+        pixel_embedding_size: if given, pixels whose embeddings of this size are close make a slot, beginning with seeds;
+            instead of `recurrent_attention`.
     """
     codec = partial(
         monet_codec,
@@ -157,6 +160,7 @@ def monet(
         noise=noise,
         decoder_filters=decoder_filters,
         recurrent_attention=recurrent_attention,
+        pixel_embedding_size=pixel_embedding_size,
     )
     return _learner(codec, learning_rate, is_trained_by_others)
 
@@ -223,6 +227,7 @@ def monet_codec(
     noise: float = 0.7,
     decoder_filters: Sequence[int] = (16, 16),
     recurrent_attention: bool = True,
+    pixel_embedding_size: int | None = None,
 ) -> MoNetAlgorithm:
     """MoNet for images that `spec` describes; see `monet`."""
     if spec.ndim != 3:
@@ -254,6 +259,7 @@ def monet_codec(
         gamma=gamma,
         precision=0.5 / noise**2,
         mixes_pixels=True,
+        pixel_embedding_size=pixel_embedding_size,
     )
 
 

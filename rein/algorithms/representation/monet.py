@@ -20,7 +20,8 @@ a slot minds to show several objects.
 
     log s_0 = 0,   log m_g = log s_g + log a_g,   log s_{g+1} = log s_g + log (1 - a_g),   m_{G-1} = s_{G-1},
 
-with a_g from a network that sees the image and s_g. Otherwise one evaluation of the network gives all masks.
+with a_g from a network that sees the image and s_g. Otherwise one evaluation of the network gives all masks. As a third way
+it gives embeddings of pixels, and slots grow from seeds: see `seed_attention`. Seeds tell slots apart, so that k_g = k then.
 """
 
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rein.algorithms.representation.seed_attention import log_masks_from_seeds
 from rein.algorithms.representation.vae import VAEOutput
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo
@@ -109,6 +111,7 @@ class MoNetAlgorithm(Algorithm):
         name: str = "MoNetAlgorithm",
         precision: float = 1.0,
         mixes_pixels: bool = False,
+        pixel_embedding_size: int | None = None,
     ) -> None:
         """Makes the networks, and refuses those that do not fit together.
 
@@ -117,17 +120,20 @@ class MoNetAlgorithm(Algorithm):
             slot_size: D, size of the code of a slot.
             input_tensor_spec: one image (C, H, W) of floats.
             attention_unet_cls: called as `cls(input_tensor_spec=, output_channels=)`; from C + 1 channels (image and scope)
-                to 2 for recurrent attention, from C channels to G otherwise; without activation.
+                to 2 for recurrent attention, from C channels to G for attention at once and to E for that from seeds;
+                without activation.
             encoder_cls: called as `cls(input_tensor_spec=, last_layer_size=2 * D, last_activation=)`; from C + 1 channels
                 (image and mask) to mean and log-variance of a slot.
             decoder_cls: called as `cls(spec of [D], output_height=, output_width=, output_activation=)`; gives C + 1
                 channels, image and logit of the mask.
-            recurrent_attention: take the slots one after the other; better, and slower.
+            recurrent_attention: take the slots one after the other; slower than all at once.
             beta: weight of the KL; 0 leaves it out.
             gamma: weight of the loss of the masks. It makes them more compact.
             name: name in summaries.
             precision: k; 1 / (2 s^2) for deviations s from what is decoded that count as noise.
             mixes_pixels: whether a pixel, with all its channels, is of one slot, instead of each channel for itself.
+            pixel_embedding_size: E; attention from seeds, by embeddings of pixels of this size. `recurrent_attention` has
+                no meaning then.
         """
         if n_slots < 1 or slot_size < 1:
             raise ValueError(f"{name}: n_slots is {n_slots} and slot_size {slot_size}: both must be positive")
@@ -135,17 +141,21 @@ class MoNetAlgorithm(Algorithm):
             raise ValueError(f"{name}: beta is {beta} and gamma {gamma}: they must not be negative")
         if precision <= 0:
             raise ValueError(f"{name}: precision is {precision}: it must be positive")
+        if pixel_embedding_size is not None and pixel_embedding_size < 1:
+            raise ValueError(f"{name}: pixel_embedding_size is {pixel_embedding_size}: it must be positive")
         super().__init__(name=name)
         channels, height, width = image_shape(input_tensor_spec, name)
         with_mask = TensorSpec((channels + 1, height, width))
-        seen = with_mask if recurrent_attention else TensorSpec(input_tensor_spec.shape)
-        attention = attention_unet_cls(input_tensor_spec=seen, output_channels=2 if recurrent_attention else n_slots)
+        has_seeds = pixel_embedding_size is not None
+        is_recurrent = recurrent_attention and not has_seeds
+        seen = with_mask if is_recurrent else TensorSpec(input_tensor_spec.shape)
+        attended = pixel_embedding_size or (2 if is_recurrent else n_slots)
+        attention = attention_unet_cls(input_tensor_spec=seen, output_channels=attended)
         encoder = encoder_cls(input_tensor_spec=with_mask, last_layer_size=2 * slot_size, last_activation=identity)
         decoder = decoder_cls(
             TensorSpec((slot_size,)), output_height=height, output_width=width, output_activation=identity
         )
-        masks = (2 if recurrent_attention else n_slots, height, width)
-        _check_output(name, "attention_unet_cls", attention, masks)
+        _check_output(name, "attention_unet_cls", attention, (attended, height, width))
         _check_output(name, "encoder_cls", encoder, (2 * slot_size,))
         _check_output(name, "decoder_cls", decoder, tuple(with_mask.shape))
         # With one slot there is nothing to attend to, and nothing to train.
@@ -154,12 +164,14 @@ class MoNetAlgorithm(Algorithm):
         self._decoder = decoder
         self._n_slots = n_slots
         self._slot_size = slot_size
-        self._is_recurrent = recurrent_attention
+        self._is_recurrent = is_recurrent
+        self._has_seeds = has_seeds
         self._beta = beta
         self._gamma = gamma
         self._mixes_pixels = mixes_pixels
         self._precision: Tensor
-        self.register_buffer("_precision", precision * (1 + 0.5 * torch.arange(n_slots) / n_slots))
+        spread = 0.0 if has_seeds else 0.5
+        self.register_buffer("_precision", precision * (1 + spread * torch.arange(n_slots) / n_slots))
 
     @property
     def output_spec(self) -> TensorSpec:
@@ -173,6 +185,8 @@ class MoNetAlgorithm(Algorithm):
         scope = torch.zeros_like(inputs[:, :1])
         if self._attention is None:
             return scope
+        if self._has_seeds:
+            return log_masks_from_seeds(self._attention(inputs)[0], self._n_slots)
         if not self._is_recurrent:
             return self._attention(inputs)[0].log_softmax(1)
         masks = []

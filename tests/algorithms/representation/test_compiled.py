@@ -27,7 +27,10 @@ def discrete_agent(**arguments):
 
 
 AGENTS = {
-    **{name: CASES[name] for name in ("agent_vae_sac", "agent_vq_vae_sac", "agent_monet_sac")},
+    **{
+        name: CASES[name]
+        for name in ("agent_vae_sac", "agent_vq_vae_sac", "agent_monet_sac", "agent_monet_from_seeds_sac")
+    },
     "discrete_vae": discrete_agent(gumbel_temp_scheduler=0.5),
 }
 

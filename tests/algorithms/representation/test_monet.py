@@ -5,6 +5,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from rein.algorithms.representation import MoNetAlgorithm, VAEOutput
+from rein.algorithms.representation.seed_attention import log_masks_from_seeds
 from rein.algorithms.representation.squares import squares
 from rein.distributions import DiagNormal
 from rein.networks import EncodingNetwork, MoNetUNet, Network, SpatialBroadcastDecodingNetwork
@@ -27,10 +28,12 @@ def make(n_slots=3, slot_size=4, spec=IMAGE, **arguments):
     return MoNetAlgorithm(n_slots, slot_size, spec, **given)
 
 
-@pytest.mark.parametrize("recurrent", [True, False])
+@pytest.mark.parametrize(
+    "attention", [dict(recurrent_attention=True), dict(recurrent_attention=False), dict(pixel_embedding_size=2)]
+)
 @pytest.mark.parametrize("n_slots", [1, 2, 5])
-def test_masks_sum_to_one(recurrent, n_slots):
-    model = make(n_slots, recurrent_attention=recurrent)
+def test_masks_sum_to_one(attention, n_slots):
+    model = make(n_slots, **attention)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(5.0)
@@ -165,6 +168,21 @@ def test_outputs_and_what_is_left_out():
 def test_precisions_are_a_buffer_that_differs():
     model = make(4)
     assert dict(model.named_buffers())["_precision"].tolist() == [1.0, 1.125, 1.25, 1.375]
+    # Seeds tell slots apart.
+    assert dict(make(4, pixel_embedding_size=2).named_buffers())["_precision"].tolist() == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_attention_from_seeds_sees_the_image_and_embeds_its_pixels():
+    model = make(pixel_embedding_size=2)
+    x = torch.rand(2, 3, 8, 8)
+    embeddings, _ = model._attention(x)
+    assert embeddings.shape == (2, 2, 8, 8)
+    masks = model.log_masks(x)
+    assert torch.equal(masks, log_masks_from_seeds(embeddings, 3))
+    # Where an object of one slot is does not depend on chance, and all of the embedding learns from the loss.
+    assert torch.equal(model.log_masks(x), masks)
+    model.calc_loss(model.train_step(x).info).loss.mean().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in model._attention.last.parameters() if parameter.ndim > 1)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +198,7 @@ def test_precisions_are_a_buffer_that_differs():
         (dict(n_slots=0), "must be positive"),
         (dict(beta=-1.0), "must not be negative"),
         (dict(precision=0.0), "must be positive"),
+        (dict(pixel_embedding_size=0), "pixel_embedding_size is 0"),
         (
             dict(
                 encoder_cls=lambda input_tensor_spec, **_: EncodingNetwork(

@@ -79,7 +79,7 @@ def vq_vae(spec: TensorSpec = VECTOR, **arguments: Any) -> Vqvae:
 IMAGE = TensorSpec((3, 8, 8))
 
 
-def monet(spec: TensorSpec = IMAGE) -> MoNetAlgorithm:
+def monet(spec: TensorSpec = IMAGE, **arguments: Any) -> MoNetAlgorithm:
     return MoNetAlgorithm(
         3,
         4,
@@ -89,11 +89,12 @@ def monet(spec: TensorSpec = IMAGE) -> MoNetAlgorithm:
         partial(SpatialBroadcastDecodingNetwork, conv_layer_params=((4, 3, 1), (4, 3, 1))),
         beta=0.1,
         gamma=0.1,
+        **arguments,
     )
 
 
-def monet_alone() -> MoNetAlgorithm:
-    algorithm = monet()
+def monet_alone(**arguments: Any) -> MoNetAlgorithm:
+    algorithm = monet(**arguments)
     algorithm.add_optimizer(adam(), list(algorithm.children()))
     return algorithm
 
@@ -123,6 +124,7 @@ PARTS = {
     "discrete_vae": Part(discrete_vae, conditional_losses),
     "codec_training": Part(codec_training, losses),
     "monet": Part(monet_alone, image_losses),
+    "monet_from_seeds": Part(partial(monet_alone, pixel_embedding_size=2), image_losses),
     "vq_vae": Part(lambda: vq_vae(optimizer=adam()), losses),
 }
 
@@ -148,4 +150,7 @@ CASES = {
         Agent, "discrete", REPLAY, partial(agent, SacAlgorithm, vq_vae, is_trained_by_others=True)
     ),
     "agent_monet_sac": Case(Agent, "discrete", REPLAY, partial(agent, SacAlgorithm, monet), world=Images),
+    "agent_monet_from_seeds_sac": Case(
+        Agent, "discrete", REPLAY, partial(agent, SacAlgorithm, partial(monet, pixel_embedding_size=2)), world=Images
+    ),
 }
