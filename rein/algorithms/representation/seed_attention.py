@@ -5,10 +5,10 @@ Stick breaking as in Engelcke et al. 2021 (GENESIS-V2, arXiv:2104.09958), with o
     p_g = arg max_p s_g(p),   log a_g(p) = -(|e(p) - e(p_g)|^2 + d),   log m_g = log s_g + log a_g,
     log s_0 = 0,   log s_{g+1} = log s_g + log (1 - a_g),   m_{G-1} = s_{G-1}.
 
-The seed p_g is the pixel of which the slots before have taken least, the first of all for g = 0; the paper draws it at random.
-So no slot begins where another is, which a network that gives masks has to learn and often does not: then a slot that has two
-objects keeps them, for all others show the background, and none is nearer to one of the two. The small d leaves a
-part of the seed itself to those that follow, so that everything has a finite gradient.
+The seed p_g is the pixel of which the slots before have taken least, for g = 0 the first; the paper draws it at random. So
+no slot begins where another is. A network that gives masks has to learn that, and often does not: a slot that has two
+objects keeps them where all others show the background, because none is nearer to one of the two. The small d leaves a part
+of the seed itself to those that follow, so that gradients are finite.
 """
 
 import torch
