@@ -240,7 +240,14 @@ def test_curiosity_takes_images_and_whole_numbers(make: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["vae=3", "discrete_vae(num_variables=2)", "vq_vae=4", "monet(n_slots=2, filters=(4, 4))"]
+    "part",
+    [
+        "vae=3",
+        "discrete_vae(num_variables=2)",
+        "vq_vae=4",
+        "monet(n_slots=2, filters=(4, 4))",
+        "monet(n_slots=3, filters=(4, 4), pixel_embedding_size=2)",
+    ],
 )
 def test_codes_of_images_train_an_agent(part: str) -> None:
     images = {
