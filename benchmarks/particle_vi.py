@@ -1,22 +1,18 @@
-"""How close particle inference comes to distributions that are known, and how fast it is.
+"""How close particle inference comes to distributions that are known; `particle_vi_speed.py` tells how fast it is.
 
     python benchmarks/particle_vi.py information --methods DV KLD --correlation 0.5 --seeds 0 1 2
     python benchmarks/particle_vi.py particles                       # ParVI on N(0, diag(1, 4))
     python benchmarks/particle_vi.py generator                       # generators on the same, one of them conditional
     python benchmarks/particle_vi.py functional                      # FuncParVI on a Bayesian linear regression
     python benchmarks/particle_vi.py hypernetwork                    # HyperNetwork on the same
-    python benchmarks/particle_vi.py speed                           # share of matrix products in an update
 
 Prints one line of JSON per method and seed. `--updates` and the other settings change what is trained; the pages of the
 documentation name the options of every figure that was not measured with the defaults.
 """
 
 import argparse
-import collections
-import functools
 import json
 import math
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -271,80 +267,6 @@ def hypernetwork(method: str, seed: int, options: argparse.Namespace) -> dict[st
     }
 
 
-PRODUCTS: dict[str, Callable[..., Tensor]] = {
-    "aten::mm": torch.mm,
-    "aten::bmm": torch.bmm,
-    "aten::addmm": torch.addmm,
-    "aten::addmm_": torch.addmm,
-}
-
-
-def processor_milliseconds(work: Callable[[], object], repetitions: int) -> float:
-    """Median of the processor time of one thread, which other work on the machine does not lengthen."""
-    times = []
-    for _ in range(repetitions):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return 1000.0 * statistics.median(times)
-
-
-def speed(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
-    """Processor time of an update, and what share of it the matrix products have.
-
-    `share_of_update` is by the processor time of the products done alone, with the same sizes, and of the whole update
-    with all that Python does; `share_of_operators` by the time of all operators under the profiler, the median of each.
-    """
-    torch.manual_seed(seed)
-    update = _svgd_update() if method == "svgd" else _hypernetwork_update(100 if "100" in method else 10)
-    for _ in range(5):
-        update()
-    whole = processor_milliseconds(update, 30)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
-        for _ in range(30):
-            update()
-    kinds: dict[tuple[str, str], list[Any]] = collections.defaultdict(list)
-    for event in profile.events() or ():
-        kinds[event.name, str(event.input_shapes)].append(event)
-    products = product_operators = operators = 0.0
-    for (name, _), events in kinds.items():
-        median = len(events) / 30 * statistics.median(event.self_cpu_time_total for event in events) / 1000.0
-        operators += median
-        if name in PRODUCTS:
-            product_operators += median
-            operands = [torch.randn(shape) for shape in events[0].input_shapes if shape]
-            alone = processor_milliseconds(functools.partial(PRODUCTS[name], *operands), 30)
-            products += len(events) / 30 * alone
-    return {
-        "milliseconds": whole,
-        "share_of_update": products / whole,
-        "share_of_operators": product_operators / operators,
-    }
-
-
-def _svgd_update() -> Callable[[], object]:
-    centre = torch.randn(10_000)
-    algorithm = ParVIAlgorithm(10_000, 256, par_vi="svgd", optimizer=Adam(lr=1e-3))
-    return lambda: algorithm.update_with_gradient(
-        algorithm.train_step(lambda x: 0.5 * (x - centre).square().sum(-1)).info
-    )
-
-
-def _hypernetwork_update(num_particles: int) -> Callable[[], object]:
-    algorithm = HyperNetwork(
-        input_tensor_spec=TensorSpec((64,)),
-        output_dim=10,
-        fc_layer_params=(64,),
-        noise_dim=64,
-        hidden_layers=(128, 128),
-        num_particles=num_particles,
-        entropy_regularization=0.1,
-        optimizer=Adam(lr=1e-3),
-    )
-    batch = torch.rand(128, 64), torch.randint(0, 10, (128,))
-    return lambda: algorithm.update_with_gradient(algorithm.train_step(batch).info)
-
-
 TASKS: dict[str, tuple[Callable[[str, int, argparse.Namespace], dict[str, float]], tuple[str, ...]]] = {
     "information": (information, ("DV", "KLD")),
     "particles": (particles, ("svgd", "gfsf", "minmax")),
@@ -360,7 +282,6 @@ TASKS: dict[str, tuple[Callable[[str, int, argparse.Namespace], dict[str, float]
             *("gpvi direct", "gpvi helper", "gpvi block helper", "gpvi direct trained", "gpvi direct block"),
         ),
     ),
-    "speed": (speed, ("svgd", "hypernetwork", "hypernetwork 100")),
 }
 
 

@@ -30,7 +30,6 @@ from rein.framework.updating.gradients import (
     NamedParameters,
     average,
     differentiate,
-    handled_parameters,
     importance_weights,
     step_optimizers,
     tell_update,
@@ -456,8 +455,7 @@ class Algorithm(AlgorithmInterface):
         Returns:
             The losses averaged to scalars, and the names and parameters that were updated.
         """
-        optimizers = self.optimizers()
-        parameters = handled_parameters(optimizers)
+        optimizers, parameters = self.learning.optimized()
         settings = self.learning.settings
         if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
             summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)

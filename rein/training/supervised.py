@@ -132,6 +132,12 @@ class SupervisedTrainer:
         with self.run:
             self.run.seed_everything(deterministic)
             self.algorithm = build_supervised(config)
+            # Said before the first pass, and not by the evaluation after it.
+            if config.eval_uncertainty and not getattr(self.algorithm, "has_outliers", True):
+                raise ValueError(
+                    f"{self.algorithm.name}: eval_uncertainty needs outlier data: give data_creator_outlier, or set "
+                    "TrainerConfig.eval_uncertainty=False"
+                )
             self.callbacks = CallbackRunner(self, create_callbacks(directory.is_trusted))
             self._restore()
         self._open_records(tensorboard)

@@ -1,6 +1,7 @@
 """Networks with mathematics of their own: Jacobians, given parameters, memories, factored critics."""
 
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -91,6 +92,20 @@ def test_param_network_by_hand():
     assert network(torch.tensor([[3.0, 4.0]]))[0].tolist() == [[[11.5], [-4.0]]]
     own = torch.tensor([[[3.0, 4.0], [1.0, 1.0]]])
     assert network(own)[0].tolist() == [[[11.5], [-1.0]]]
+
+
+def test_param_network_takes_what_was_set_last_and_holds_no_graph():
+    network = ParamNetwork(TensorSpec((2,)), fc_layer_params=(3,), last_layer_size=1)
+    x = torch.ones(1, 2)
+    first = torch.zeros(2, network.param_length, requires_grad=True)
+    network.set_parameters(first)
+    network(x)
+    graph = weakref.ref(first)
+    network.set_parameters(torch.ones(2, network.param_length))
+    del first
+    assert graph() is None
+    # relu(1 + 1 + 1) three times, summed, and 1.
+    assert network(x)[0].flatten().tolist() == [10.0, 10.0]
 
 
 def test_memory_reads_what_was_written_and_overwrites_the_least_used():

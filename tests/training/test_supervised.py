@@ -185,6 +185,18 @@ def test_unfit_settings_are_refused_and_leave_nothing(tmp_path: Path, values: di
     assert not (tmp_path / "run" / "run.json").exists()
 
 
+@pytest.mark.usefixtures("settings")
+def test_uncertainty_without_outliers_is_refused_before_the_first_pass(tmp_path: Path) -> None:
+    config("HyperNetwork", data_creator_outlier=None, replace=True)
+    with pytest.raises(ValueError, match="eval_uncertainty needs outlier data: give data_creator_outlier"):
+        start(tmp_path / "run")
+
+
+def test_examples_without_labels_are_refused() -> None:
+    with pytest.raises(TypeError, match="data is ndarray: give arrays"):
+        rein.make("hypernetwork", data=points()[0])
+
+
 def points(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     x = np.random.default_rng(seed).normal(size=(200, 3)).astype(np.float32)
     return x, (x[:, 0] > 0).astype(np.int64)

@@ -152,7 +152,7 @@ def as_data_creator(data: Any, batch_size: int = 64) -> DataCreator:
             (examples, labels) or (examples, labels, test examples, test labels).
         batch_size: of loaders that are made here.
     """
-    if data == "digits" and isinstance(data, str):
+    if isinstance(data, str) and data == "digits":
         return digits
     if callable(data) and not isinstance(data, Dataset | DataLoader):
         return cast(DataCreator, data)

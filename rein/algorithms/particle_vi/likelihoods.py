@@ -6,6 +6,7 @@ of M examples therefore match the posterior with `entropy_regularization` B / M;
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,8 +49,24 @@ def classification_loss(outputs: Tensor, targets: Tensor, vote: Callable[[Tensor
     """
     batch, members, _ = outputs.shape
     labels = targets.reshape(batch).long()
-    log_probabilities = outputs.log_softmax(-1)
-    chosen = log_probabilities.gather(-1, labels.view(batch, 1, 1).expand(batch, members, 1))
+    log_probabilities = _ClassesFirst.apply(outputs).log_softmax(0)  # type: ignore[no-untyped-call]
+    chosen = log_probabilities.gather(0, labels.expand(1, members, batch))
     with torch.no_grad():
-        accuracy = (vote(log_probabilities) == labels).float().mean()
+        accuracy = (vote(log_probabilities.permute(2, 1, 0)) == labels).float().mean()
     return LossInfo(loss=-chosen.sum((0, 2)), extra=accuracy)
+
+
+class _ClassesFirst(torch.autograd.Function):
+    """From [B, N, C] to [C, N, B] and, for gradients, back.
+
+    The softmax of a few classes is many times faster across long rows of examples than along short rows of classes. The
+    gradient is laid out as the networks made their outputs, [N, B, C]: products with other layouts take twice the time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, outputs: Tensor) -> Tensor:  # type: ignore[override]
+        return outputs.permute(2, 1, 0).contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.permute(1, 2, 0).contiguous().transpose(0, 1)

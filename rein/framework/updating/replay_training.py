@@ -303,13 +303,13 @@ class ReplayTraining:
         self._give_priorities(batches, gradients)
         if summary.should_record_summaries():
             last = batches[-1].experience._replace(time_step=gradients.inputs)
-            params = NamedParameters(self.learner, self._optimized()[1])
+            params = NamedParameters(self.learner, self.optimized()[1])
             self.learner.summarize_train(last, gradients.info, gradients.loss_info, params)
         return sum(batch.experience.step_type.numel() for batch in batches)
 
     def compute_gradients(self, batches: Sequence[Batch]) -> Gradients:
         """Gradients of an update; nothing is changed by it."""
-        parameters = self._optimized()[1]
+        parameters = self.optimized()[1]
         if self._compiled is None and self.compile_when.is_due() and not summary.should_record_summaries():
             when = self.compile_when
             self._compiled = CompiledUpdate(self.learner, self.settings, parameters, when.is_waiting, when.compiled)
@@ -317,10 +317,10 @@ class ReplayTraining:
 
     def apply_gradients(self, gradients: Gradients) -> None:
         """Steps the optimizers, and lets the learner do what follows an update."""
-        optimizers, parameters = self._optimized()
+        optimizers, parameters = self.optimized()
         apply_gradients(self.learner, gradients, parameters, optimizers)
 
-    def _optimized(self) -> tuple[list[Any], list[Parameter]]:
+    def optimized(self) -> tuple[list[Any], list[Parameter]]:
         """The optimizers of the learner and their parameters, found once."""
         if self._bound is None:
             optimizers = self.learner.optimizers()

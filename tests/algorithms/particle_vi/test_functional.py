@@ -46,6 +46,20 @@ def test_likelihoods_by_hand() -> None:
         regression_loss(outputs, torch.zeros(2, 3))
 
 
+def test_cross_entropies_of_many_networks_and_their_gradients() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(3, 5, 4).transpose(0, 1).requires_grad_()  # [B=5, N=3, C=4], as networks give them
+    labels = torch.tensor([3, 0, 1, 1, 2])
+    loss = classification_loss(logits, labels).loss
+    (found,) = torch.autograd.grad((loss * torch.tensor([1.0, 2.0, 3.0])).sum(), logits)
+    is_right = torch.nn.functional.one_hot(labels, 4).unsqueeze(1)
+    weights = torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1)
+    torch.testing.assert_close(found, weights * (logits.softmax(-1) - is_right))
+    for member in range(3):
+        alone = torch.nn.functional.cross_entropy(logits[:, member], labels, reduction="sum")
+        torch.testing.assert_close(loss[member], alone)
+
+
 def test_networks_start_as_independent_draws() -> None:
     torch.manual_seed(0)
     algorithm = FuncParVIAlgorithm(
