@@ -51,6 +51,18 @@ def decay(optimizers: list[Any], rate: float, done: float) -> None:
             group["lr"] = rate * factor
 
 
+def settle(optimizers: list[Any], rate: float, done: float) -> None:
+    """Keeps the learning rate for 20 % of the updates, then lowers it as 1 / t, to a hundredth.
+
+    Where directions are right on average and noisy, the noise of all later updates averages out so. Along a cosine, that
+    of the last few hundred remains.
+    """
+    factor = 1.0 / (1.0 + 99.0 * max(0.0, (done - 0.2) / 0.8))
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * factor
+
+
 def information(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
     """Mutual information of 20-dimensional normal pairs."""
     torch.manual_seed(seed)
@@ -163,8 +175,9 @@ def generator(method: str, seed: int, options: argparse.Namespace) -> dict[str, 
         optimizer=optimizer,
         **settings,
     )
+    lower = settle if is_gpvi or method == "svgd" else decay
     for update in range(updates):
-        decay([optimizer], rate, update / updates)
+        lower([optimizer], rate, update / updates)
         decay([helper], 2e-3, update / updates)
         inputs = torch.randn(batch, 2) if is_conditional else None
         loss = (lambda pair: energy(pair[0] - pair[1] @ MEAN)) if is_conditional else energy

@@ -39,12 +39,12 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-class OperatorTimes(TorchDispatchMode):
+class OperatorTimes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Takes the processor time of every operator inside of the block."""
 
     def __init__(self) -> None:
         """Starts without any."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seconds: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
