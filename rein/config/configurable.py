@@ -2,11 +2,12 @@
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, overload
 
 from rein.config.configs import ACTIVE
-from rein.config.names import CONF_MODULES, NAMES, Configurable
+from rein.config.names import CONF_MODULES, NAMED_WITH_OWNER, NAMES, Configurable
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -155,6 +156,7 @@ def _entry(
             f"@configurable: {'.'.join(path)} has no parameter {unknown[0]!r}; it has {', '.join(parameters)}"
         )
     entry = Configurable(path, target)
+    entry.named_with_owner = getattr(sys.modules.get(target.__module__), NAMED_WITH_OWNER, False)
     entry.positional = tuple(name for name, one in parameters.items() if one.kind in _POSITIONAL)
     for index, (name, parameter) in enumerate(parameters.items()):
         if parameter.kind in _REFUSED_KINDS:

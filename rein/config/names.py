@@ -12,6 +12,8 @@ from rein.config.errors import AmbiguousNameError, ConfigError, UnknownNameError
 
 CONF_MODULES = "rein_conf."
 USER_PATH = ("_CONFIG", "_USER")
+NAMED_WITH_OWNER = "__named_with_owner__"
+"""A module that sets this has configurables whose parameters are never found by their bare names."""
 REQUIRED = inspect.Parameter.empty
 
 
@@ -27,6 +29,7 @@ class Configurable:
         refused: parameters that cannot be configured, with the reason.
         base: for a class without an `__init__` of its own, the configurable whose `__init__` it inherits.
         inherits_init: whether unset parameters are decided by an inherited `__init__`.
+        named_with_owner: whether parameters are found with the name of this configurable before them only.
     """
 
     path: tuple[str, ...]
@@ -36,6 +39,7 @@ class Configurable:
     refused: dict[str, str] = field(default_factory=dict)
     base: "Configurable | None" = None
     inherits_init: bool = False
+    named_with_owner: bool = False
 
     @property
     def name(self) -> str:
@@ -79,11 +83,12 @@ class NameTable:
                     f"{_origin(configurable)}. Give one of them another name: @configurable('OtherName')"
                 )
             for parameter in old.defaults:
-                del self._by_parameter[parameter][path]
+                self._by_parameter[parameter].pop(path, None)
         self._by_path[path] = configurable
         self._by_last[path[-1]][path] = configurable
-        for parameter in configurable.defaults:
-            self._by_parameter[parameter][path] = configurable
+        if not configurable.named_with_owner:
+            for parameter in configurable.defaults:
+                self._by_parameter[parameter][path] = configurable
         self.version += 1
 
     def replace_all(self, configurables: Iterable[Configurable]) -> None:
@@ -182,7 +187,7 @@ class NameTable:
                     f"'{name}.{next(iter(as_function[0].defaults), 'parameter')}'"
                 )
             return f"unknown name '{name}'." + did_you_mean(
-                name, {*also_known, *(parameter for one in self for parameter in one.defaults)}
+                name, {*also_known, *(each for one in self if not one.named_with_owner for each in one.defaults)}
             )
         found = self.find_configurables(owner, resolve=False)
         if not found:

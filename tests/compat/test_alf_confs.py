@@ -3,6 +3,7 @@
 import json
 import sys
 import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import rein
 from rein.cli import main
 from rein.compat.alf import alf_names
-from rein.config import fresh_configs
+from rein.config import UnknownNameError, config, fresh_configs, get_config_value
 from rein.training.recording import Manner, record_episodes
 
 CONFS = Path(__file__).parent / "alf_confs"
@@ -62,6 +63,17 @@ def test_a_run_is_rebuilt_from_data_without_its_conf(folder: Path) -> None:
     with rein.load("run") as agent:
         assert agent.predict([1.0, 0.0, 0.0]).shape == (1,)
     assert not (folder / "executed").exists()
+
+
+def test_short_names_mean_the_same_once_functions_of_alf_were_imported() -> None:
+    datagen = import_module("rein.compat.alf.datagen")
+    with fresh_configs():
+        config({"num_workers": 3})
+        assert get_config_value("create_environment.num_workers") == 3
+        config("load_test", test_bs=25)
+        assert len(datagen.load_test()[1]) == 2
+        with pytest.raises(UnknownNameError, match="unknown name 'train_bs'"):
+            config({"train_bs": 5})
 
 
 def test_names_are_ours_and_only_inside_the_block(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from rein.config import configurable
 
+__named_with_owner__ = True
+
 Loaders = tuple[DataLoader[tuple[torch.Tensor, ...]], DataLoader[tuple[torch.Tensor, ...]]]
 
 

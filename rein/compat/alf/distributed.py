@@ -4,6 +4,8 @@ from typing import Any
 
 from rein.config import configurable
 
+__named_with_owner__ = True
+
 
 @configurable
 def make_ddp_performer(

@@ -15,6 +15,7 @@ from rein.specs import BoundedTensorSpec
 from rein.training.conf_specs import get_observation_spec
 
 __passes_config_on__ = True
+__named_with_owner__ = True
 
 
 def config(
