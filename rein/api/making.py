@@ -135,7 +135,9 @@ def make(
         "create_sinks.sinks": list(sinks) or None,
         **_scheme_settings(scheme),
     }
-    given = {**worlds, **(settings or {}), **overrides}
+    given = {**(settings or {}), **overrides}
+    said = {name.rpartition(".")[2] for name in given}
+    given = {name: one for name, one in worlds.items() if name.rpartition(".")[2] not in said} | given
     given |= {name: one for name, one in arguments.items() if one is not None}
     if not {"backend", "num_workers"} & {name.rpartition(".")[2] for name in given}:
         # Worker processes would run a script that has no `if __name__ == "__main__":` again.

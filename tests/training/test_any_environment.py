@@ -215,6 +215,14 @@ def test_a_vector_environment_is_trained_in_itself():
             agent.evaluate(3)
 
 
+def test_a_vector_environment_may_be_given_with_what_follows_from_it():
+    batch = gym.vector.SyncVectorEnv([lambda: World(VECTOR, CHOICE)] * 3)
+    with rein.make("ppo", env=batch, evaluate=False, num_parallel_environments=3) as agent:
+        agent.train(num_env_steps=30)
+    with pytest.raises(ValueError, match="SyncVectorEnv has 3 worlds, but 4 were asked for"):
+        rein.make("ppo", env=batch, settings={"create_environment.num_parallel_environments": 4})
+
+
 class Succeeding(World):
     """Says at each step whether it succeeded, and declares nothing."""
 
