@@ -193,9 +193,15 @@ def check_one_transition(one_transition: bool, config: Any | None, train_state_s
     if not one_transition:
         return
     if not nest.is_empty(train_state_spec):
-        raise ValueError(f"{name}: recurrent networks learn from sequences: leave out one_transition=True")
+        raise ValueError(
+            f"{name}: recurrent networks learn from sequences: leave out one_transition, or where a conf has set it give "
+            "one_transition=False"
+        )
     if config is not None and config.mini_batch_length not in (None, 2):
-        raise ValueError(f"{name}: one_transition needs mini_batch_length=2, got {config.mini_batch_length}")
+        raise ValueError(
+            f"{name}: one_transition needs mini_batch_length=2, got {config.mini_batch_length}: give one_transition=False to "
+            "learn from longer sequences"
+        )
 
 
 def check_length(one_transition: bool, length: int, name: str) -> None:

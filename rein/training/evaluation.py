@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 _SUCCESS = "is_success"
 MAX_EPISODE_STEPS = 200_000
 """Environment steps of one episode of an evaluation."""
+_LONG_EPISODE = 10_000
+"""Environment steps after which it is said that an episode has not ended."""
 
 
 class EvaluationResult(NamedTuple):
@@ -123,6 +125,7 @@ def _run_episodes(
     returns: list[NDArray[np.float64]] = []
     lengths: list[int] = []
     successes: list[float] = []
+    has_told = False
     while quota.any():
         if on_step is not None:
             on_step(time_step)
@@ -132,6 +135,14 @@ def _run_episodes(
         length += step_type != StepType.FIRST
         success = _success(time_step)
         ended = step_type == StepType.LAST
+        if not has_told and (length >= _LONG_EPISODE).any():
+            has_told = True
+            logger.warning(
+                "an episode of the evaluation has not ended after %d steps: it is cut after %d; a world without an end needs "
+                "a time limit, such as gymnasium.wrappers.TimeLimit",
+                _LONG_EPISODE,
+                max_episode_steps,
+            )
         if (length >= max_episode_steps).any():
             logger.warning(
                 "an episode of the evaluation has not ended after %d steps: it is cut there", max_episode_steps

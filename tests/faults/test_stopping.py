@@ -136,6 +136,15 @@ def test_an_endless_episode_is_cut():
     assert result.lengths.tolist() == [2, 2, 2]
 
 
+def test_a_long_episode_is_told_of_once_before_it_is_cut(monkeypatch, caplog):
+    monkeypatch.setattr("rein.training.evaluation._LONG_EPISODE", 3)
+    algorithm = next(iter(discovery.cases().values())).build()
+    evaluate(algorithm, algorithm.rollout.env, 6)
+    told = [record.getMessage() for record in caplog.records if "has not ended after 3 steps" in record.getMessage()]
+    assert len(told) == 1
+    assert "it is cut after 200000" in told[0]
+
+
 CHILD = """
 import subprocess, sys, time
 from rein.training.run_directory import RunDirectory

@@ -1,5 +1,6 @@
 """Sets of steps, and an update that is the same over single steps and over sequences."""
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -100,8 +101,10 @@ def test_one_transition_learns_from_the_first_of_two_steps() -> None:
     with pytest.raises(ValueError, match="sequences of 2 steps, got 3"):
         Learner(one_transition=True).train_sequences(inputs._replace(step_type=torch.ones(2, 3)), (), ())
     check_length(False, 3, "Learner")
-    with pytest.raises(ValueError, match="leave out one_transition"):
+    with pytest.raises(ValueError, match=r"leave out one_transition.*give one_transition=False"):
         check_one_transition(True, None, TensorSpec((3,)), "Learner")
+    with pytest.raises(ValueError, match="got 4: give one_transition=False"):
+        check_one_transition(True, SimpleNamespace(mini_batch_length=4), (), "Learner")
 
 
 def test_losses_of_first_steps_leave_out_last_ones() -> None:
