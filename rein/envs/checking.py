@@ -164,12 +164,12 @@ class _Check:
         observation, info = self._reset(env, seed=0)
         self._check_sample(env, observation, "observation of reset")
         ended = steps = length = longest = 0
-        self._seconds = 0.0
+        seconds = 0.0
         while steps < self._num_steps:
             action = self._sample(env, observation, info)
             start = time.perf_counter()
             returned = self._call("step", env.step, action)
-            self._seconds += time.perf_counter() - start
+            seconds += time.perf_counter() - start
             done = self._check_step(env, returned)
             observation, info = returned[0], returned[-1]
             steps, length = steps + 1, length + 1
@@ -178,6 +178,7 @@ class _Check:
                 ended, length = ended + 1, 0
                 observation, info = self._reset(env)
                 self._check_sample(env, observation, "observation of reset after the end")
+        self._seconds = seconds  # A world that failed before has no speed.
         if not ended:
             self._say(
                 "advice",

@@ -143,6 +143,10 @@ def test_each_fault_is_named_in_one_line_with_what_to_do(world, message):
     assert any(re.search(message, fault) for fault in faults), faults
 
 
+def test_a_world_that_fails_has_no_speed():
+    assert check_env(RaisesLater, 40).steps_per_second is None
+
+
 @pytest.mark.parametrize("world", [Good, Good(), "CartPole-v1", "rein/Reach-v0", "FrozenLake-v1"], ids=str)
 def test_good_worlds_have_no_faults(world):
     checked = check_env(world, 60)
