@@ -37,6 +37,8 @@ class TreeArrays(NamedTuple):
     """int64 [B, N], which child of its parent."""
     prior: Array
     """float64 [B, N, K]."""
+    log_prior: Array
+    """float64 [B, N, K], for a Gumbel root search; otherwise empty."""
     child: Array
     """int64 [B, N, K]."""
     best: Array
@@ -85,6 +87,7 @@ class CompiledTree:
             parent=np.zeros((b, n), i8),
             slot=np.zeros((b, n), i8),
             prior=np.zeros((b, n, k), f8),
+            log_prior=np.zeros((b, n, k if self.numbers.selection == GUMBEL else 0), f8),
             child=np.zeros((b, n, k), i8),
             best=np.zeros((b, n, p), i8),
             bounds=np.zeros((b, 2), f8),
@@ -103,6 +106,17 @@ class CompiledTree:
         self._leaves = np.zeros(b, i8)
         self._every_tree = np.arange(b)[:, None]
         self._no_reward, self._no_end = np.zeros(1, np.float32), np.zeros(1, np.bool_)
+
+    def prepare(self, has_reward: bool, has_game_over: bool, seed: int | None = None) -> None:
+        """Tells what the model gives.
+
+        Args:
+            has_reward: whether it gives rewards.
+            has_game_over: whether it tells that a game is over.
+            seed: of the random choices; None draws one.
+        """
+        seed = int(torch.randint(2**31, ())) if seed is None else seed
+        self.arrays = self.arrays._replace(seed=seed, has_reward=has_reward, has_game_over=has_game_over)
 
     def start(
         self,
@@ -127,9 +141,8 @@ class CompiledTree:
             gumbel: float64 [B, K], see `TreeArrays`.
             considered: int64 [B, S], see `TreeArrays`.
         """
-        self.arrays = t = self.arrays._replace(
-            seed=seed, has_reward=reward is not None, has_game_over=game_over is not None
-        )
+        self.prepare(reward is not None, game_over is not None, seed)
+        t = self.arrays
         t.visits[:, 0] = 1.0
         t.game_over[:, 0] = False if game_over is None else game_over.numpy()
         t.reward[:, 0] = 0.0 if reward is None else reward.numpy()

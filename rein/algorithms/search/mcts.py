@@ -18,20 +18,23 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rein.algorithms.search.action_samplers import ActionSampler, MultinomialSampler
+from rein.algorithms.search.host_search import HostRoots, as_array
 from rein.algorithms.search.model_structures import ModelOutput
 from rein.algorithms.search.modes import in_eval_mode
+from rein.algorithms.search.outcomes import Found, acting_policy, learning_policy
 from rein.algorithms.search.planning import Backend, Planner, Root, Tree
-from rein.algorithms.search.roots import SearchRoot, check_fits, checked_mask, halving, is_given
+from rein.algorithms.search.roots import SearchRoot, check_fits, checked_mask, halving, halving_table, is_given
 from rein.algorithms.search.rules import SearchRules
 from rein.config import configurable
 from rein.data_structures import AlgStep, TimeStep
 from rein.framework import OffPolicyAlgorithm
 from rein.nest import Nest
-from rein.ops import mask_prior, mix_noise, sharpen
+from rein.ops import mask_prior, mix_noise
 from rein.runtime import summary
 from rein.specs import BoundedTensorSpec, TensorSpec
 
@@ -58,6 +61,9 @@ class MCTSInfo(NamedTuple):
     """[B], mean value of the root."""
     candidate_action_policy: Nest = ()
     """[B, K], the policy to learn."""
+
+
+_NO_MASK, _NO_TABLE, _NO_NUMBERS = np.zeros((1, 1), np.bool_), np.zeros((1, 1), np.int64), np.zeros(1)
 
 
 @configurable
@@ -202,6 +208,8 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             name=name,
         )
         self._planner = Planner(rules, search_backend)
+        is_choice = action_spec.is_discrete and action_spec.ndim == 0
+        self._num_actions = action_spec.num_values if is_choice else None
         self._rules = rules
         self._alpha = root_dirichlet_alpha
         given = predict_exploration_fraction
@@ -254,27 +262,18 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
     @torch.no_grad()
     def _step(self, time_step: TimeStep, state: MCTSState, is_rollout: bool) -> tuple[AlgStep, Tensor]:
         model = self._require_model()
-        with in_eval_mode(model):
-            root = SearchRoot.of(time_step.observation)
-            pred_state = (state.pred_state,) if self._keep_pred_state else ()
-            output = model.initial_predict(root.latent, *pred_state)
-            check_fits(output, self._action_spec)
-            steps = root.steps.long() if is_given(root.steps) else state.steps
-            tree, prior = self._search(model, root, output, steps, time_step, is_rollout)
-        sampler = self._samplers[1 if is_rollout else 0]
-        visits = tree.child_visits()
-        policy = self._acting_policy(tree, visits, prior, steps)
-        choice, sampler_state = sampler(policy, state.action_sampler_state)
+        root = SearchRoot.of(time_step.observation)
+        steps = root.steps.long() if is_given(root.steps) else state.steps
+        found = self._search_on_host(model, root, steps, time_step, is_rollout)
+        if found is None:
+            found = self._search(model, root, state, steps, time_step, is_rollout)
+        choice, sampler_state = self._samplers[1 if is_rollout else 0](found.acting, state.action_sampler_state)
         action = choice
-        if is_given(output.actions):
-            action = output.actions[torch.arange(len(choice), device=choice.device), choice]
-        new_state = MCTSState(
-            steps=state.steps + 1,
-            pred_state=output.state.pred_state if self._keep_pred_state else (),
-            action_sampler_state=sampler_state,
-        )
-        info = MCTSInfo(output.actions, tree.root_values().float(), self._learning_policy(tree, visits, prior))
-        reward = tree.child_rewards().gather(1, choice.unsqueeze(1)).squeeze(1).float()
+        if is_given(found.actions):
+            action = found.actions[torch.arange(len(choice), device=choice.device), choice]
+        new_state = MCTSState(steps=state.steps + 1, pred_state=found.pred_state, action_sampler_state=sampler_state)
+        info = MCTSInfo(found.actions, found.value, found.learning)
+        reward = found.rewards.gather(1, choice.unsqueeze(1)).squeeze(1).float()
         return AlgStep(output=action.to(self._action_spec.dtype), state=new_state, info=info), reward
 
     def _require_model(self) -> Any:
@@ -282,30 +281,81 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             raise ValueError(f"{self.name} has no model: give model= to the constructor or call set_model() first")
         return self._model[0]
 
+    def _search_on_host(
+        self, model: Any, root: SearchRoot, steps: Tensor, time_step: TimeStep, is_rollout: bool
+    ) -> Found | None:
+        """The whole search in one call, where the model can be evaluated beside the tree."""
+        latent, rules = root.latent, self._rules
+        if not isinstance(latent, Tensor) or latent.ndim != 2 or self._keep_pred_state:
+            return None
+        program = self._planner.program(model, latent)
+        if program is None or (program.num_actions, program.latent_size) != (self._num_actions, latent.shape[1]):
+            return None
+        fraction = self._fractions[1 if is_rollout else 0]
+        has_mask = is_given(root.valid_action_mask)
+        is_gumbel = rules.gumbel_actions is not None
+        temperature = _NO_NUMBERS if is_gumbel else as_array(self._temperature(steps), torch.float64)
+        roots = HostRoots(
+            latent=as_array(latent, torch.float32),
+            mask=as_array(root.valid_action_mask, torch.bool) if has_mask else _NO_MASK,
+            has_mask=has_mask,
+            to_play=as_array(self._player(root, steps, is_rollout), torch.int64),
+            noise=self._noise((len(latent), program.num_actions), fraction, is_rollout).numpy(),
+            fraction=float(fraction),
+            table=halving_table(rules, program.num_actions).numpy() if is_gumbel else _NO_TABLE,
+            temperature=temperature,
+            learn_temperature=float(self._learn_temperature),
+            acts_by_policy=self._acts_by_policy,
+            learns_policy=self._learns_policy,
+        )
+        found = self._planner.search_latents(program, roots)
+        if found is None:
+            checked_mask(root, ModelOutput(), steps, time_step)
+        assert found is not None
+        acting, learning, value, rewards = (torch.from_numpy(array) for array in found[:4])
+        return Found(acting, learning, value, rewards)
+
+    def _noise(self, shape: tuple[int, ...], fraction: float, is_rollout: bool) -> Tensor:
+        """Noise for the roots, float64 [B, K]; evaluation knows no Gumbel noise."""
+        noise = torch.empty(shape, dtype=torch.float64)
+        if self._rules.gumbel_actions is not None:
+            return noise.exponential_().log_().neg_() if is_rollout else noise.zero_()
+        return torch._sample_dirichlet(noise.fill_(self._alpha)) if fraction > 0.0 else noise
+
     def _search(
         self,
         model: Any,
         root: SearchRoot,
-        output: ModelOutput,
+        state: MCTSState,
         steps: Tensor,
         time_step: TimeStep,
         is_rollout: bool,
-    ) -> tuple[Tree, Tensor]:
-        """The trees, and the prior of their roots, float64 [B, K]."""
-        prior = output.action_probs.double()
-        if is_given(root.valid_action_mask):
-            prior = mask_prior(prior, checked_mask(root, output, steps, time_step))
-        fraction = self._fractions[1 if is_rollout else 0]
-        if fraction > 0.0 and self._rules.gumbel_actions is None:
-            alpha = torch.full_like(prior, self._alpha)
-            prior = mix_noise(prior, torch._sample_dirichlet(alpha), fraction)
-        start = Root(output, prior, self._player(root, steps, is_rollout))
-        if self._rules.gumbel_actions is not None:
-            # Evaluation knows no noise.
-            noise = -torch.empty_like(prior).exponential_().log() if is_rollout else torch.zeros_like(prior)
-            gumbel, considered = halving(prior, noise, self._rules)
-            start = start._replace(gumbel=gumbel, considered=considered)
-        return self._planner.search(model, start), prior
+    ) -> Found:
+        with in_eval_mode(model):
+            pred_state = (state.pred_state,) if self._keep_pred_state else ()
+            output = model.initial_predict(root.latent, *pred_state)
+            check_fits(output, self._action_spec)
+            prior = output.action_probs.double()
+            if is_given(root.valid_action_mask):
+                prior = mask_prior(prior, checked_mask(root, output, steps, time_step))
+            fraction = self._fractions[1 if is_rollout else 0]
+            noise = self._noise(tuple(prior.shape), fraction, is_rollout).to(prior.device)
+            if fraction > 0.0 and self._rules.gumbel_actions is None:
+                prior = mix_noise(prior, noise, fraction)
+            start = Root(output, prior, self._player(root, steps, is_rollout))
+            if self._rules.gumbel_actions is not None:
+                gumbel, considered = halving(prior, noise, self._rules)
+                start = start._replace(gumbel=gumbel, considered=considered)
+            tree = self._planner.search(model, start)
+        temperature = self._temperature(steps) if self._rules.gumbel_actions is None else None
+        return Found(
+            acting=acting_policy(tree, prior, temperature, self._acts_by_policy),
+            learning=learning_policy(tree, prior, self._learn_temperature, self._learns_policy),
+            value=tree.root_values().float(),
+            rewards=tree.child_rewards(),
+            actions=output.actions,
+            pred_state=output.state.pred_state if self._keep_pred_state else (),
+        )
 
     def _player(self, root: SearchRoot, steps: Tensor, is_rollout: bool) -> Tensor:
         """Whose move it is, int64 [B]."""
@@ -318,28 +368,6 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
                 )
             return torch.zeros_like(steps)
         return root.to_play.long() if told else steps % 2
-
-    # What comes out.
-
-    def _acting_policy(self, tree: Tree, visits: Tensor, prior: Tensor, steps: Tensor) -> Tensor:
-        """Probabilities of the candidates, [B, K]."""
-        if self._rules.gumbel_actions is not None:
-            score = tree.root_logits() + tree.root_gumbel()
-            score = score.masked_fill(visits < visits.amax(-1, keepdim=True), -torch.inf)
-            return torch.nn.functional.one_hot(score.argmax(-1), prior.shape[-1]).float()
-        found = tree.root_policies() if self._acts_by_policy else visits
-        policy = sharpen(found.masked_fill(prior <= 0, 0.0), self._temperature(steps).double())
-        nothing = policy.sum(-1, keepdim=True) == 0
-        return torch.where(nothing, (prior > 0).double(), policy)
-
-    def _learning_policy(self, tree: Tree, visits: Tensor, prior: Tensor) -> Tensor:
-        if self._rules.gumbel_actions is not None:
-            policy = tree.root_logits().softmax(-1)
-        elif self._learns_policy:
-            policy = tree.root_policies()
-        else:
-            policy = visits
-        return sharpen(policy.masked_fill(prior <= 0, 0.0), self._learn_temperature).float()
 
 
 def _check_specs(action_spec: Nest, reward_spec: TensorSpec, name: str) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from rein import nest
 from rein.algorithms.search.compiled_tree import CompiledTree
 from rein.algorithms.search.host_model import HostProgram
+from rein.algorithms.search.host_search import HostFound, HostRoots, HostWork
 from rein.algorithms.search.model_structures import ModelOutput
 from rein.algorithms.search.rules import SearchRules
 from rein.algorithms.search.torch_tree import TorchTree
@@ -57,6 +58,7 @@ class Planner:
         self.rules = rules
         self.backend = backend
         self._trees: dict[tuple[Any, ...], Tree] = {}
+        self._work: HostWork | None = None
 
     @property
     def last_tree(self) -> Tree | None:
@@ -84,12 +86,26 @@ class Planner:
             root.gumbel,
             root.considered,
         )
-        program = self._program(model, output)
+        program = self.program(model, output.value) if output.actions == () else None
+        if program is None and self.backend == "host":
+            raise ValueError("this search cannot run on the host alone: use backend='auto'")
         if program is not None and isinstance(tree, CompiledTree):
-            _search_on_host(tree, program, output)
+            self._host_work(tree, program).grow(program, output.state.state)
         else:
             _Growth(self.rules, tree, model, output, batch, branches).run()
         return tree
+
+    def search_latents(self, program: HostProgram, roots: HostRoots) -> HostFound | None:
+        """A whole search with a model on the host; see `HostWork.search`."""
+        tree = self._tree(len(roots.latent), program.num_actions, torch.device("cpu"))
+        assert isinstance(tree, CompiledTree)
+        return self._host_work(tree, program).search(program, roots)
+
+    def _host_work(self, tree: CompiledTree, program: HostProgram) -> HostWork:
+        work = self._work
+        if work is None or work.tree is not tree or work.sizes != (program.latent_size, program.memory_size):
+            work = self._work = HostWork(tree, program)
+        return work
 
     def _tree(self, batch: int, branches: int, device: torch.device) -> Tree:
         key = (batch, branches, device)
@@ -106,41 +122,18 @@ class Planner:
             self._trees = {key: tree}
         return tree
 
-    def _program(self, model: PlanningModel, output: ModelOutput) -> HostProgram | None:
-        if self.backend not in ("auto", "host"):
-            return None
+    def program(self, model: PlanningModel, like: Tensor) -> HostProgram | None:
+        """The model for searches on the host, None where there are none.
+
+        Args:
+            model: may have the method `host_program`.
+            like: [B, ...], any tensor of the roots.
+        """
         give = getattr(model, "host_program", None)
-        program: HostProgram | None = None
-        if give is not None and not self.rules.expands_root and output.actions == () and output.value.is_cpu:
-            program = give(len(output.value))
-        if program is None and self.backend == "host":
-            raise ValueError("this search cannot run on the host alone: use backend='auto'")
+        if give is None or self.backend not in ("auto", "host") or self.rules.expands_root or not like.is_cpu:
+            return None
+        program: HostProgram | None = give(len(like))
         return program
-
-
-def _search_on_host(tree: CompiledTree, program: HostProgram, output: ModelOutput) -> None:
-    import numpy as np
-
-    from rein.algorithms.search.kernels.host import search_on_host
-
-    rules, arrays = tree.rules, tree.arrays
-    (batch, nodes), branches = arrays.visits.shape, arrays.prior.shape[2]
-    latent = output.state.state.numpy()
-    latents = np.empty((batch, nodes, latent.shape[1]), np.float32)
-    latents[:, 0] = latent
-    steps = program.steps
-    memory = np.zeros(int((steps[:, 3] + steps[:, 4]).max()), np.float32)
-    search_on_host(
-        arrays,
-        tree.numbers,
-        rules.num_rounds,
-        program,
-        latents,
-        memory,
-        np.zeros((4, rules.num_parallel_sims), np.int64),
-        np.empty(branches),
-        np.empty((3, branches)),
-    )
 
 
 class _Growth:

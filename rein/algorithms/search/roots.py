@@ -104,9 +104,14 @@ def halving(prior: Tensor, noise: Tensor, rules: SearchRules) -> tuple[Tensor, T
     score = (prior.log() + noise).masked_fill(prior <= 0, -torch.inf)
     legal = (prior > 0).sum(-1).clamp_max(rules.gumbel_actions)
     rank = score.sort(stable=True, dim=-1, descending=True).indices.argsort(-1)
-    most = min(rules.gumbel_actions, prior.shape[-1])
-    considered = _halving_table(most, rules.num_simulations).to(prior.device)[legal - 1]
+    considered = halving_table(rules, prior.shape[-1]).to(prior.device)[legal - 1]
     return noise.masked_fill(rank >= legal.unsqueeze(-1), -torch.inf), considered
+
+
+def halving_table(rules: SearchRules, branches: int) -> Tensor:
+    """`halving_visits` of 1 to as many actions as a Gumbel root search can consider, int64 [n, S]."""
+    assert rules.gumbel_actions is not None
+    return _halving_table(min(rules.gumbel_actions, branches), rules.num_simulations)
 
 
 @functools.lru_cache(maxsize=16)

@@ -1,6 +1,7 @@
 """A model of fully connected networks for any action, with candidates where there are too many to try all."""
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -169,8 +170,16 @@ class SimpleMCTSModel(MCTSModel):
             self._num_host_weights = self._count_host_weights()
         if not 0 < self._num_host_weights * batch_size <= MAX_HOST_PRODUCTS:
             return None
-        # Written anew for each search: optimizers change weights without a trace.
-        return self._write_program()
+        parameters = [p for layer in self._host_layers() for p in layer.parameters()]
+        key = tuple(p.data_ptr() for p in parameters)
+        known = _PROGRAMS.get(self)
+        if known is None or known[0] != key:
+            steps, program = self._write_program()
+            _PROGRAMS[self] = key, steps, program
+            return program
+        # Optimizers change weights without a trace, so they are copied for each search.
+        known[1].refresh()
+        return known[2]
 
     def _count_host_weights(self) -> int:
         """Weights of the networks if the host can run them, otherwise 0."""
@@ -187,23 +196,30 @@ class SimpleMCTSModel(MCTSModel):
             or prediction.trunk.preprocessing is not None
         ):
             return 0
-        layers = [*dynamics.layers, *self._prediction_layers(prediction)]
+        if (
+            type(self).initial_predict is not MCTSModel.initial_predict
+            or type(self).recurrent_inference is not MCTSModel.recurrent_inference
+            or type(self).prediction_model is not SimpleMCTSModel.prediction_model
+        ):
+            return 0
+        layers = self._host_layers()
         parameters = [p for layer in layers for p in layer.parameters()]
         return sum(p.numel() for p in parameters) if all(map(_is_plain, layers)) and parameters[0].is_cpu else 0
 
-    @staticmethod
-    def _prediction_layers(prediction: Any) -> list[Any]:
+    def _host_layers(self) -> list[Any]:
+        dynamics: Any = self._dynamics_net
+        prediction: Any = self._prediction_net
         heads = [prediction.value, prediction.reward, prediction.game_over, prediction.policy.logits]
-        return [*prediction.trunk.layers._modules.values(), *heads]
+        return [*dynamics.layers, *prediction.trunk.layers._modules.values(), *heads]
 
-    def _write_program(self) -> HostProgram:
+    def _write_program(self) -> tuple[HostModelBuilder, HostProgram]:
         dynamics: Any = self._dynamics_net
         prediction: Any = self._prediction_net
         steps = HostModelBuilder(self._repr_spec.numel, sum(dynamics.choices))
         add = functools.partial(_add, steps)
         latent = steps.min_max(functools.reduce(add, dynamics.layers, steps.latent_and_action))
         hidden = functools.reduce(add, prediction.trunk.layers._modules.values(), latent)
-        return steps.finish(
+        program = steps.finish(
             next_latent=latent,
             value=add(hidden, prediction.value),
             logits=add(hidden, prediction.policy.logits),
@@ -211,6 +227,13 @@ class SimpleMCTSModel(MCTSModel):
             game_over=add(hidden, prediction.game_over) if self._trains_game_over else None,
             threshold=self._threshold,
         )
+        return steps, program._replace(reward_at_root=self._trains_reward and self._predict_initial_reward)
+
+
+# Beside the models, not in them: copies of a model have weights of their own.
+_PROGRAMS: weakref.WeakKeyDictionary[SimpleMCTSModel, tuple[tuple[int, ...], HostModelBuilder, HostProgram]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _is_plain(layer: Any) -> bool:

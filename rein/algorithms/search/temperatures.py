@@ -33,6 +33,8 @@ class VisitSoftmaxTemperatureByMoves:
 
     def __call__(self, steps: Tensor) -> Tensor:
         """Temperatures, float of the shape of `steps`, which counts the moves that were made."""
+        if len(self._pairs) == 1:
+            return torch.full(steps.shape, self._pairs[0][1], device=steps.device)
         limits = torch.tensor([moves for moves, _ in self._pairs[:-1]], device=steps.device)
         temperatures = torch.tensor([temperature for _, temperature in self._pairs], device=steps.device)
         return temperatures[(steps.unsqueeze(-1) > limits).sum(-1)]

@@ -1,5 +1,6 @@
 """Models of tree search: predictions, candidates, losses by hand, and searches on the host."""
 
+import copy
 import math
 
 import numpy as np
@@ -399,9 +400,14 @@ def test_one_simulation_on_the_host_equals_that_in_torch():
 
 def test_a_host_program_follows_the_weights_and_is_for_small_plain_models():
     model = randomized(simple())
-    program = model.host_program(4)
+    before = model.host_program(4).weights.copy()
+    twin = copy.deepcopy(model)
     model._dynamics_net.layers[0].weight.data.add_(1.0)
-    assert not np.array_equal(model.host_program(4).weights, program.weights)
+    assert not np.array_equal(model.host_program(4).weights, before)
+    assert np.array_equal(twin.host_program(4).weights, before)
+    layer = model._dynamics_net.layers[0]
+    layer.weight = nn.Parameter(layer.weight.detach() - 1.0)
+    assert np.allclose(model.host_program(4).weights, before, atol=1e-6)
     assert model.host_program(10_000_000) is None
     assert simple(num_sampled_actions=2).host_program(1) is None
     assert simple(value_loss=DiscreteRegressionLoss()).host_program(1) is None

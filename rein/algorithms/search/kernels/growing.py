@@ -3,6 +3,8 @@
 # Numba infers the types of these functions from what they are called with.
 # mypy: ignore-errors
 
+import math
+
 import numpy as np
 
 from rein.algorithms.search.kernels.jit import jit, part, written_in
@@ -126,6 +128,18 @@ def add_node(tree, b, n, source, slot, value, reward, game_over):
     tree.child[b, source, slot] = n
 
 
+@part
+def set_prior(tree, rules, b, n, prior):
+    """Writes the prior of a new node, [K]."""
+    target = tree.prior[b, n]
+    for k in range(target.shape[0]):
+        target[k] = prior[k]
+    if rules.selection == 2:
+        logarithm = tree.log_prior[b, n]
+        for k in range(target.shape[0]):
+            logarithm[k] = math.log(target[k]) if target[k] > 0 else -np.inf
+
+
 @jit
 def select(tree, rules, sim, paths, rows):
     """Walks down all trees.
@@ -168,7 +182,7 @@ def expand(tree, rules, sim, paths, value, reward, game_over, prior, scratch):
                 over = tree.has_game_over and game_over[r]
                 earned = np.float64(reward[r]) if tree.has_reward else 0.0
                 add_node(tree, b, n, paths[b, 1, p], paths[b, 2, p], value[r], earned, over)
-                tree.prior[b, n] = prior[r]
+                set_prior(tree, rules, b, n, prior[r])
         finish(tree, rules, b, sim, paths[b], scratch)
 
 

@@ -172,7 +172,7 @@ def _draw(policy, state, best):
 
 
 @part
-def _completed_logits(child, prior, visits, value_sum, reward, raw, sign, low, width, rules, score):
+def _completed_logits(child, prior, log_prior, visits, value_sum, reward, raw, sign, low, width, rules, score):
     """Writes log prior + sigma(completed Q) of the children (Danihelka et al. 2022, eq. 8 and 33); returns their visits."""
     total, most, share, mean = 0.0, 0.0, 0.0, 0.0
     for k in range(score.shape[0]):
@@ -190,7 +190,7 @@ def _completed_logits(child, prior, visits, value_sum, reward, raw, sign, low, w
     scale = (rules.gumbel_visit + most) * rules.gumbel_scale
     for k in range(score.shape[0]):
         if prior[k] > 0:
-            score[k] = math.log(prior[k]) + scale * (score[k] if child[k] > 0 else mixed)
+            score[k] = log_prior[k] + scale * (score[k] if child[k] > 0 else mixed)
         else:
             score[k] = -np.inf
     return total
@@ -239,7 +239,10 @@ def choose(tree, rules, b, n, sim, scratch):
         state = _hashed(_hashed(_hashed(_scramble(tree.seed), sim), b), n)
     if rules.selection == 2:
         raw = tree.raw_value[b, n]
-        total = _completed_logits(child, prior, visits, value_sum, reward, raw, sign, low, width, rules, score)
+        log_prior = tree.log_prior[b, n]
+        total = _completed_logits(
+            child, prior, log_prior, visits, value_sum, reward, raw, sign, low, width, rules, score
+        )
         if n == 0:
             wanted = tree.considered[b, min(sim, tree.considered.shape[1] - 1)]
             best[0] = _best_at_gumbel_root(child, visits, tree.gumbel[b], wanted, score)
@@ -258,6 +261,10 @@ def choose(tree, rules, b, n, sim, scratch):
 def choose_at_roots(tree, rules, scratch):
     """Stores the first choices of all roots."""
     for b in range(tree.visits.shape[0]):
+        if rules.selection == 2:
+            for k in range(tree.prior.shape[2]):
+                p = tree.prior[b, 0, k]
+                tree.log_prior[b, 0, k] = math.log(p) if p > 0 else -np.inf
         choose(tree, rules, b, 0, 0, scratch)
 
 
@@ -280,6 +287,5 @@ def root_logits(tree, rules, logits):
         child, prior, visits = tree.child[b, 0], tree.prior[b, 0], tree.visits[b]
         low, width = _scale(tree.bounds[b], rules)
         sign, raw = _sign(tree.to_play[b, 0], rules), tree.raw_value[b, 0]
-        _completed_logits(
-            child, prior, visits, tree.value_sum[b], tree.reward[b], raw, sign, low, width, rules, logits[b]
-        )
+        value_sum, reward, log_prior = tree.value_sum[b], tree.reward[b], tree.log_prior[b, 0]
+        _completed_logits(child, prior, log_prior, visits, value_sum, reward, raw, sign, low, width, rules, logits[b])
