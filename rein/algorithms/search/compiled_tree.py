@@ -102,6 +102,8 @@ class CompiledTree:
         self._paths = np.zeros((b, 4, p), i8)
         rows = k if rules.expands_root else p
         self._rows = np.zeros((2, b * p), i8)
+        self._row_tensors = torch.from_numpy(self._rows[0]), torch.from_numpy(self._rows[1])
+        self._selected = -1
         self._child_rows = np.zeros((2, b * rows), i8)
         self._leaves = np.zeros(b, i8)
         self._every_tree = np.arange(b)[:, None]
@@ -117,6 +119,8 @@ class CompiledTree:
         """
         seed = int(torch.randint(2**31, ())) if seed is None else seed
         self.arrays = self.arrays._replace(seed=seed, has_reward=has_reward, has_game_over=has_game_over)
+        # The simulation whose paths are selected; none is.
+        self._selected = -1
 
     def start(
         self,
@@ -163,16 +167,17 @@ class CompiledTree:
         Returns:
             int64 [B * P], the stored states to go on from, as node * B + tree; and the choices to take there.
         """
-        self._growing.select(self.arrays, self.numbers, simulation, self._paths, self._rows)
-        rows = torch.from_numpy(self._rows)
-        return rows[0], rows[1]
+        if simulation != self._selected:
+            self._growing.select(self.arrays, self.numbers, simulation, self._paths, self._rows)
+        return self._row_tensors
 
     def expand(
         self, simulation: int, value: Tensor, reward: Tensor | None, game_over: Tensor | None, prior: Tensor
     ) -> None:
         """Adds the leaves that `select` found, float32 [B * P] and [B * P, K], and backs up their values."""
         outputs = self._outputs(value, reward, game_over, prior)
-        self._growing.expand(self.arrays, self.numbers, simulation, self._paths, *outputs, self._scratch)
+        self._growing.expand(self.arrays, self.numbers, simulation, self._paths, *outputs, self._scratch, self._rows)
+        self._selected = simulation + 1
 
     def select_leaves(self) -> tuple[Tensor, Tensor]:
         """Walks to nodes without children; returns states and choices [B * K] that evaluate all of their children."""

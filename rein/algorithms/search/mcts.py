@@ -28,7 +28,15 @@ from rein.algorithms.search.model_structures import ModelOutput
 from rein.algorithms.search.modes import in_eval_mode
 from rein.algorithms.search.outcomes import Found, acting_policy, learning_policy
 from rein.algorithms.search.planning import Backend, Planner, Root, Tree
-from rein.algorithms.search.roots import SearchRoot, check_fits, checked_mask, halving, halving_table, is_given
+from rein.algorithms.search.roots import (
+    SearchRoot,
+    check_fits,
+    check_made_for,
+    checked_mask,
+    halving,
+    halving_table,
+    is_given,
+)
 from rein.algorithms.search.rules import SearchRules
 from rein.config import configurable
 from rein.data_structures import AlgStep, TimeStep
@@ -164,6 +172,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             predict_exploration_fraction: share of noise in evaluation; None: the same.
         """
         _check_specs(action_spec, reward_spec, name)
+        check_made_for(model, action_spec)
         rules = SearchRules(
             num_simulations=num_simulations,
             discount=discount,
@@ -241,6 +250,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
 
     def set_model(self, model: Any) -> None:
         """Searches with `model` from now on; its parameters stay with whoever made it."""
+        check_made_for(model, self._action_spec)
         self._model = (model,)
 
     # Acting.

@@ -208,7 +208,9 @@ def _for_tree(output: ModelOutput) -> tuple[Tensor, Tensor | None, Tensor | None
 
 def _plain(tensor: Tensor) -> Tensor:
     """`tensor` as the compiled loops expect it."""
-    return tensor.to(torch.float32).contiguous()
+    if tensor.dtype is not torch.float32:
+        tensor = tensor.to(torch.float32)
+    return tensor.contiguous()
 
 
 def _or_none(field: Nest) -> Tensor | None:

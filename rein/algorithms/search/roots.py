@@ -46,6 +46,15 @@ def is_given(field: Nest) -> bool:
     return isinstance(field, Tensor)
 
 
+def check_made_for(model: Any, action_spec: Nest) -> None:
+    """Refuses a model that was made for another action, if it says which; of others the first search shows it."""
+    made_for = getattr(model, "action_spec", None)
+    if made_for is not None and made_for != action_spec:
+        raise ValueError(
+            f"the model was made for the action {made_for}, but the action is {action_spec}: build it for that"
+        )
+
+
 def check_fits(output: ModelOutput, action_spec: BoundedTensorSpec) -> None:
     """Refuses what a model says about roots if it does not fit the action."""
     branches = output.action_probs.shape[-1]

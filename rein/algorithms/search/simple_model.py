@@ -122,6 +122,11 @@ class SimpleMCTSModel(MCTSModel):
         self._num_host_weights: int | None = None
 
     @property
+    def action_spec(self) -> BoundedTensorSpec:
+        """Spec of the action that the model was made for."""
+        return self._action_spec
+
+    @property
     def repr_spec(self) -> TensorSpec:
         """Spec of the representation."""
         return self._repr_spec

@@ -168,12 +168,15 @@ def test_what_is_wrong_with_roots_is_said():
         made._prediction_net.policy.logits.weight[0, 0] = torch.nan
     with pytest.raises(ValueError, match="not finite"):
         algorithm.rollout_step(time_step(MASKED), state)
+
+
+def test_a_model_for_another_action_is_refused_when_it_is_given():
     other = BoundedTensorSpec((), torch.int64, 0, ACTIONS)
-    algorithm = MCTSAlgorithm(
-        TensorSpec((LATENT,)), other, 4, 0.3, 0.0, 1.25, 19652, 1.0, False, lambda steps: steps + 1.0, model()
-    )
-    with pytest.raises(ValueError, match=f"probabilities of {ACTIONS} actions, but there are {ACTIONS + 1}"):
-        algorithm.rollout_step(time_step(ROOT), zero_state(algorithm.rollout_state_spec, BATCH))
+    arguments = (TensorSpec((LATENT,)), other, 4, 0.3, 0.0, 1.25, 19652, 1.0, False, lambda steps: steps + 1.0)
+    with pytest.raises(ValueError, match="the model was made for the action"):
+        MCTSAlgorithm(*arguments, model())
+    with pytest.raises(ValueError, match="build it for that"):
+        MCTSAlgorithm(*arguments).set_model(model())
 
 
 @pytest.mark.parametrize(

@@ -172,8 +172,8 @@ def finish(tree, rules, b, sim, paths, scratch):
 
 
 @jit
-def expand(tree, rules, sim, paths, value, reward, game_over, prior, scratch):
-    """Stores what the model said about the leaves of `select`, row `b * P + p` each, and backs it up."""
+def expand(tree, rules, sim, paths, value, reward, game_over, prior, scratch, rows):
+    """Stores what the model said about the leaves of `select`, row `b * P + p` each, backs it up, and selects anew."""
     batch, _, parallel = paths.shape
     for b in range(batch):
         for p in range(parallel):
@@ -184,6 +184,7 @@ def expand(tree, rules, sim, paths, value, reward, game_over, prior, scratch):
                 add_node(tree, b, n, paths[b, 1, p], paths[b, 2, p], value[r], earned, over)
                 set_prior(tree, rules, b, n, prior[r])
         finish(tree, rules, b, sim, paths[b], scratch)
+    select(tree, rules, sim + 1, paths, rows)
 
 
 @part

@@ -69,6 +69,22 @@ def _value_scores(child, prior, visits, value_sum, reward, n, sign, low, width, 
 
 
 @part
+def _best_one_by_ucb(child, prior, visits, n, rules, score):
+    """The choice of `_best_by_ucb` for one path without noise; most children of a node were never visited."""
+    parent = visits[n] - rules.parent_visits_less
+    weight = (math.log1p((parent + 1.0) / rules.pb_c_base) + rules.pb_c_init) * math.sqrt(parent)
+    choice, choice_score = 0, -np.inf
+    for k in range(child.shape[0]):
+        if prior[k] > 0:
+            c = child[k]
+            bonus = prior[k] * weight
+            s = score[k] + (bonus / (1.0 + visits[c]) if c > 0 else bonus)
+            if s > choice_score:
+                choice, choice_score = k, s
+    return choice
+
+
+@part
 def _best_by_ucb(child, prior, visits, n, state, rules, score, more, best):
     """Writes the choices with the best scores into `best`, [P], each as if the ones before it were visited."""
     for k in range(child.shape[0]):
@@ -250,7 +266,9 @@ def choose(tree, rules, b, n, sim, scratch):
             best[0] = _best_inside_gumbel_tree(child, prior, visits, total, score, scratch[1])
         return
     _value_scores(child, prior, visits, value_sum, reward, n, sign, low, width, rules, score)
-    if rules.selection == 0:
+    if rules.selection == 0 and best.shape[0] == 1 and rules.tie_eps == 0.0:
+        best[0] = _best_one_by_ucb(child, prior, visits, n, rules, score)
+    elif rules.selection == 0:
         _best_by_ucb(child, prior, visits, n, state, rules, score, scratch[1], best)
     else:
         _exploration_policy(child, prior, visits[n], rules, score, scratch[1], scratch[2])
