@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rein.algorithms.search.construction import check_no_reward_transformer
 from rein.algorithms.search.mcts import MCTSAlgorithm, MCTSState
 from rein.algorithms.search.modes import in_eval_mode
 from rein.algorithms.search.planning import Tree
@@ -21,6 +22,7 @@ from rein.envs import Environment
 from rein.framework import OffPolicyAlgorithm, TrainerConfig
 from rein.nest import Nest
 from rein.specs import BoundedTensorSpec, TensorSpec
+from rein.transforms import DataTransformer
 
 
 @configurable
@@ -128,6 +130,11 @@ class MuzeroAlgorithm(OffPolicyAlgorithm):
         super().set_path(path)
         self._learner.set_path(path)
         self._mcts.set_path(path)
+
+    def set_data_transformer(self, transformer: DataTransformer) -> None:
+        """Acts and learns through `transformer` from now on; those of rewards are refused."""
+        check_no_reward_transformer(transformer, self.name)
+        super().set_data_transformer(transformer)
 
     # Acting.
 

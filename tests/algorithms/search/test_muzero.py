@@ -207,6 +207,13 @@ def replay_config(**changes):
     return TrainerConfig("", **{**settings, **changes})
 
 
+def test_a_reward_transformer_of_the_run_is_refused_before_training():
+    algorithm = muzero(create_environment("CartPole-v1", 2, seed=0))
+    transformer = create_data_transformer([partial(RewardScaling, 2.0)], algorithm.observation_spec)
+    with pytest.raises(ValueError, match="give it as reward_transformer instead"):
+        algorithm.set_data_transformer(transformer)
+
+
 def test_a_board_game_is_played_legally_and_learnt_from():
     torch.manual_seed(0)
     env = create_environment("boards/tic_tac_toe", 4, seed=0)
