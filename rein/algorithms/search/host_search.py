@@ -94,7 +94,6 @@ class HostWork:
             self._latents,
             self._memory,
             self._paths,
-            self._prior,
             self._scratch,
         )
 

@@ -174,8 +174,12 @@ def run_steps(steps, first, weights, memory, action):
 
 
 @part
-def read_prior(host, memory, out):
-    """Writes the probabilities of the actions, [K]; returns their sum before normalisation, finite if they are."""
+def read_prior(host, memory, out, logarithm):
+    """Writes the probabilities of the actions, [K], and their logarithms, [K] or empty.
+
+    Returns:
+        The sum of the probabilities before normalisation, finite if they are.
+    """
     branches = out.shape[0]
     logits = memory[host.logits : host.logits + branches]
     largest, total = -np.inf, 0.0
@@ -186,6 +190,10 @@ def read_prior(host, memory, out):
         total += out[k]
     for k in range(branches):
         out[k] /= total
+    if logarithm.shape[0] > 0:
+        offset = largest + math.log(total)
+        for k in range(branches):
+            logarithm[k] = logits[k] - offset
     return total
 
 

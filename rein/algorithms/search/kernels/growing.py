@@ -58,6 +58,19 @@ def _is_end(tree, rules, b, n):
 
 
 @part
+def _walk_alone(game_over, depth, best, child, max_depth, new, paths):
+    """The walk of a single path; `new` is the node that it may add."""
+    n, source, slot, kind = 0, 0, 0, 0
+    while not (game_over[n] or depth[n] >= max_depth):
+        source, slot = n, best[n, 0]
+        n = child[source, slot]
+        if n == 0:
+            n, kind = new, 1
+            break
+    paths[0, 0], paths[1, 0], paths[2, 0], paths[3, 0] = n, source, slot, kind
+
+
+@part
 def walk(tree, rules, b, sim, paths):
     """Follows the stored choices of one tree, all paths a step at a time.
 
@@ -71,6 +84,9 @@ def walk(tree, rules, b, sim, paths):
     """
     parallel = paths.shape[1]
     game_over, depth, best, child = tree.game_over[b], tree.depth[b], tree.best[b], tree.child[b]
+    if parallel == 1:
+        _walk_alone(game_over, depth, best, child, rules.max_depth, tree.first + sim, paths)
+        return
     walking = 0
     for p in range(parallel):
         paths[0, p], paths[1, p], paths[2, p], paths[3, p] = 0, 0, 0, 0

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from rein.algorithms.search.kernels.dense import is_over, read_prior, run_steps
-from rein.algorithms.search.kernels.growing import add_node, finish, set_prior, walk
+from rein.algorithms.search.kernels.growing import add_node, finish, walk
 from rein.algorithms.search.kernels.jit import jit, part
 from rein.algorithms.search.kernels.scoring import choose_at_roots, root_logits, root_policies
 
@@ -17,19 +17,19 @@ PRIOR_FLOOR = 1e-20
 
 
 @part
-def _evaluate(host, b, source, slot, n, latents, memory, out):
-    """Evaluates the model from a stored latent, stores latent and prior; returns value, reward, whether it is the end."""
+def _evaluate(host, b, source, slot, n, latents, memory, out, logarithm):
+    """Evaluates the model from a stored latent, stores latent and priors; returns value, reward, whether it is the end."""
     size = latents.shape[2]
     memory[:size] = latents[b, source]
     run_steps(host.steps, 0, host.weights, memory, slot)
     latents[b, n] = memory[host.next_latent : host.next_latent + size]
-    read_prior(host, memory, out)
+    read_prior(host, memory, out, logarithm)
     reward = np.float64(memory[host.reward]) if host.reward >= 0 else 0.0
     return np.float64(memory[host.value]), reward, is_over(host, memory)
 
 
 @jit
-def search_on_host(tree, rules, num_rounds, host, latents, memory, paths, prior, scratch):
+def search_on_host(tree, rules, num_rounds, host, latents, memory, paths, scratch):
     """Runs all simulations of all trees with a model that is evaluated here too.
 
     Args:
@@ -40,7 +40,6 @@ def search_on_host(tree, rules, num_rounds, host, latents, memory, paths, prior,
         latents: float32 [B, N, L], those of the roots given.
         memory: float32, of the size that the model needs.
         paths: [4, P].
-        prior: float64 [K].
         scratch: [3, K].
     """
     for b in range(latents.shape[0]):
@@ -49,9 +48,10 @@ def search_on_host(tree, rules, num_rounds, host, latents, memory, paths, prior,
             for p in range(paths.shape[1]):
                 if paths[3, p] == 1:
                     n, source, slot = paths[0, p], paths[1, p], paths[2, p]
-                    value, reward, over = _evaluate(host, b, source, slot, n, latents, memory, prior)
+                    value, reward, over = _evaluate(
+                        host, b, source, slot, n, latents, memory, tree.prior[b, n], tree.log_prior[b, n]
+                    )
                     add_node(tree, b, n, source, slot, value, reward, over)
-                    set_prior(tree, rules, b, n, prior)
             finish(tree, rules, b, sim, paths, scratch)
 
 
@@ -120,7 +120,7 @@ def plant(tree, rules, host, latents, memory, given, prior):
         latents[b, 0] = given.latent[b]
         memory[host.next_latent : host.next_latent + size] = given.latent[b]
         run_steps(host.steps, host.root_step, host.weights, memory, 0)
-        if not math.isfinite(read_prior(host, memory, prior)):
+        if not math.isfinite(read_prior(host, memory, prior, prior[:0])):
             return 1
         if given.has_mask and not _mask(prior, given.mask[b]):
             return 2
@@ -245,6 +245,6 @@ def search_from_latents(tree, rules, num_rounds, host, latents, memory, paths, p
     wrong = plant(tree, rules, host, latents, memory, given, prior)
     if wrong == 0:
         choose_at_roots(tree, rules, scratch)
-        search_on_host(tree, rules, num_rounds, host, latents, memory, paths, prior, scratch)
+        search_on_host(tree, rules, num_rounds, host, latents, memory, paths, scratch)
         _read(tree, rules, given, found, scratch)
     return wrong

@@ -233,10 +233,11 @@ def _best_inside_gumbel_tree(child, prior, visits, total, score, policy):
         policy[k] = math.exp(score[k] - largest)
         mass += policy[k]
     best, best_score = 0, -np.inf
+    scale, each = 1.0 / mass, 1.0 / (1.0 + total)
     for k in range(score.shape[0]):
         if prior[k] > 0:
             c = child[k]
-            s = policy[k] / mass - (visits[c] if c > 0 else 0.0) / (1.0 + total)
+            s = policy[k] * scale - (visits[c] * each if c > 0 else 0.0)
             if s > best_score:
                 best, best_score = k, s
     return best
