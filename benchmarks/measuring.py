@@ -133,7 +133,7 @@ def run_measured(
     cores = sorted(os.sched_getaffinity(0))[-threads:]
     variables = {**os.environ, **(environment or {}), "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
     variables |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    busy, own, start = _busy_seconds(), _children_seconds(), time.perf_counter()
+    busy, own, start = busy_seconds(), _children_seconds(), time.perf_counter()
     pinned = ["taskset", "-c", ",".join(map(str, cores)), *command]
     try:
         done = subprocess.run(pinned, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
@@ -141,7 +141,7 @@ def run_measured(
     except subprocess.TimeoutExpired:
         output, errors, code = "", f"took more than {timeout:.0f} s", -1
     wall = time.perf_counter() - start
-    other = (_busy_seconds() - busy - (_children_seconds() - own)) / wall
+    other = (busy_seconds() - busy - (_children_seconds() - own)) / wall
     records = parse_results(output)
     error = ""
     if code != 0 or not records:
@@ -149,7 +149,7 @@ def run_measured(
     return Measured(records, wall, max(0.0, other), error)
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """Processor seconds spent by everything on this machine since it started."""
     with open("/proc/stat") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]

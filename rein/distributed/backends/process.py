@@ -24,7 +24,7 @@ from rein.distributed.weights import SharedWeights
 from rein.framework.asynchronous.shared_records import Field, SharedRecords, fields_of
 from rein.runtime.processes.living import die_with_parent
 from rein.runtime.processes.sending import pack, unpack
-from rein.runtime.processes.starting import start_context
+from rein.runtime.processes.starting import loaded_modules, start_context
 
 _JOIN_SECONDS = 5.0
 
@@ -49,8 +49,8 @@ class ProcessBackend:
             weights_size: of the flat array, in bytes.
         """
         self._weights = SharedWeights(weights_size)
-        self._context = start_context(None)
-        self._context.set_forkserver_preload(["__main__", __name__])
+        # A worker forks from a server that has loaded what the algorithm needs, so that one that dies is replaced soon.
+        self._context = start_context(None, preload=[*loaded_modules(), "rein.distributed.backends.warm"])
         self._workers: list[ProcessWorker] = []
 
     def publish(self, flat: NDArray[np.uint8], version: int) -> None:

@@ -1,10 +1,11 @@
 """How worker processes start."""
 
 import multiprocessing
+import sys
 from collections.abc import Sequence
 from multiprocessing.context import BaseContext
 
-__all__ = ["start_context"]
+__all__ = ["loaded_modules", "start_context"]
 
 
 def start_context(start_method: str | None, preload: Sequence[str] = ()) -> BaseContext:
@@ -22,3 +23,9 @@ def start_context(start_method: str | None, preload: Sequence[str] = ()) -> Base
     if method == "forkserver" and preload:
         context.set_forkserver_preload(["__main__", *preload])
     return context
+
+
+def loaded_modules() -> list[str]:
+    """The modules of this package that the process has loaded, as `preload`: workers that are copies need the same."""
+    package = __name__.partition(".")[0]
+    return sorted(name for name in sys.modules if name.startswith(f"{package}.") and not name.endswith("__main__"))
