@@ -23,17 +23,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import Parameter
 
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.data_structures import StepType, TimeStep
-from rein.framework.updating.gradients import NonFiniteLossError
 from rein.learners.actor_networks import ActorCritics, ActorPolicy, action_spec_of, asked, is_discrete
 from rein.learners.batches import N_STEP, PER_WEIGHTS, read_rows
+from rein.learners.sent_gradients import parameters_of, put_gradients, take_gradients
 from rein.networks import Network
 from rein.specs import TensorSpec
 from rein.statistics.target_updater import soft_update
@@ -294,20 +293,7 @@ class Learner:
             `errors` [B, 1] if the batch has `per_weights`.
         """
         losses, info, errors = self._losses(batch, batch.get(N_STEP, 1), batch.get(PER_WEIGHTS, 1.0))
-        grads = {}
-        for group, optimizer in self.optimizers.items():
-            parameters = [one for part in optimizer.param_groups for one in part["params"]]
-            values: Sequence[Tensor | None] = [None] * len(parameters)
-            if group in losses:
-                if not torch.isfinite(losses[group]):
-                    raise NonFiniteLossError(f"the loss of {group} of {type(self).__name__} is {losses[group].item()}")
-                values = torch.autograd.grad(losses[group], parameters, retain_graph=True, allow_unused=True)
-            for parameter, value in zip(parameters, values, strict=True):
-                parameter.grad = value
-            if group in losses:
-                if self.max_grad_norm and group in ("q_grads", "pi_grads"):
-                    nn.utils.clip_grad_norm_(parameters, self.max_grad_norm)
-                grads[group] = [_sent(one.grad, grads_to_cpu) for one in parameters]
+        grads = take_gradients(losses, self.optimizers, self.max_grad_norm, grads_to_cpu, type(self).__name__)
         if PER_WEIGHTS in batch:
             info["errors"] = errors.detach()
         return self._packed(grads), info
@@ -329,23 +315,12 @@ class Learner:
             gradients: from `compute_gradients`, of this learner or another; None takes what `compute_gradients` left.
         """
         if gradients is not None:
-            self._put(gradients if isinstance(gradients, Mapping) else {"q_grads": gradients})
+            by_group = gradients if isinstance(gradients, Mapping) else {"q_grads": gradients}
+            put_gradients(by_group, self.optimizers, type(self).__name__)
         for optimizer in self.optimizers.values():
-            if any(one.grad is not None for group in optimizer.param_groups for one in group["params"]):
+            if any(one.grad is not None for one in parameters_of(optimizer)):
                 optimizer.step()
         self._after_update()
-
-    def _put(self, gradients: Mapping[str, Sequence[Any]]) -> None:
-        unknown = sorted(set(gradients) - set(self.optimizers))
-        if unknown:
-            raise ValueError(f"gradients of {unknown}: {type(self).__name__} has those of {sorted(self.optimizers)}")
-        for name, optimizer in self.optimizers.items():
-            parameters = [one for group in optimizer.param_groups for one in group["params"]]
-            values = gradients.get(name, [None] * len(parameters))
-            if len(values) != len(parameters):
-                raise ValueError(f"{name} has {len(values)} gradients for {len(parameters)} parameters")
-            for parameter, value in zip(parameters, values, strict=True):
-                parameter.grad = None if value is None else _received(value, parameter)
 
     def _after_update(self) -> None:
         """Counts an update and moves the targets, if it is their turn."""
@@ -414,16 +389,3 @@ _RATES = {"lr": "", "lr_q": "q_grads", "lr_pi": "pi_grads", "lr_alpha": "alpha_g
 def _pair(now: Tensor, following: Tensor) -> Tensor:
     """Two steps [B, ...] as [B, 2, ...]."""
     return torch.stack([now, following], 1)
-
-
-def _sent(gradient: Tensor | None, to_cpu: bool) -> Any:
-    if gradient is None or not to_cpu:
-        return gradient
-    return gradient.detach().cpu().numpy()
-
-
-def _received(value: Tensor | np.ndarray, parameter: Parameter) -> Tensor:
-    tensor = torch.as_tensor(value).to(parameter)
-    if tensor.shape != parameter.shape:
-        raise ValueError(f"a gradient of shape {tuple(tensor.shape)} for a parameter of {tuple(parameter.shape)}")
-    return tensor

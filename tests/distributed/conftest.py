@@ -28,7 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Any]:
-    """Builds an algorithm with a scheme; everything is closed at the end of the test."""
+    """Builds an algorithm with a scheme, or without any; everything is closed at the end of the test."""
     with ExitStack() as stack:
 
         def make(name: str = "ppo", env: str = "CartPole-v1", seed: int = 0, **scheme: Any) -> RLAlgorithm:
@@ -48,7 +48,8 @@ def build(tmp_path: Path) -> Iterator[Any]:
             stack.callback(world_of_updater.close)
             algorithm = build_algorithm(config, world_of_updater)
             stack.callback(algorithm.close_rollout)
-            attach(algorithm, Scheme(**scheme))
+            if scheme:
+                attach(algorithm, Scheme(**scheme))
             return algorithm
 
         yield make

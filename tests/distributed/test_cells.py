@@ -16,6 +16,10 @@ COLLECTING = [("sync", 1), ("sync", 2), ("async", 1), ("async", 2)]
 GRADIENTS = [("sync", 1), ("sync", 2), ("async", 2)]
 
 
+def vector(algorithm: Any) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(algorithm.parameters()).detach().clone()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
@@ -47,13 +51,18 @@ def test_every_cell_trains(
         name, env, kind=kind, collectors=collectors, backend=backend, gradient_workers=workers, gradients=gradients,
         fragment_steps=48,
     )  # fmt: skip
-    before = torch.nn.utils.parameters_to_vector(algorithm.parameters()).detach().clone()
+    before = vector(algorithm)
     for _ in range(9):
         algorithm.train_iter()
-    after = torch.nn.utils.parameters_to_vector(algorithm.parameters()).detach()
+    after = vector(algorithm)
     assert torch.isfinite(after).all()
     assert not torch.equal(before, after)
     algorithm.close_rollout()
+    if (kind, collectors, workers) == ("sync", 1, 1):
+        plain = build(name, env)
+        for _ in range(9):
+            plain.train_iter()
+        assert torch.equal(vector(plain), after)
 
 
 @pytest.mark.slow
