@@ -1,5 +1,6 @@
 """Weights, fragments, metrics and teams by themselves."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,22 @@ import pytest
 import torch
 
 from rein.data_structures import Experience, StepType, TimeStep
-from rein.distributed.backends import WorkerGoneError
+from rein.distributed.backends import WorkerGoneError, process, warm
 from rein.distributed.fragments import cut_short
 from rein.distributed.metrics import GroupedMetrics
 from rein.distributed.team import Team
 from rein.distributed.weights import SharedWeights, Weights
 from rein.envs.metrics import EpisodeMetrics
+
+
+def test_workers_fork_from_a_server_that_has_loaded_what_the_updater_has(monkeypatch: Any) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(process, "start_context", lambda method, preload: asked.append(preload))
+    monkeypatch.setitem(sys.modules, "rein.somewhere.__main__", sys)  # Loading it would run it.
+    process.ProcessBackend(64)
+    assert {"rein.distributed.collector", "rein.distributed.backends.process"} <= set(asked[0])
+    assert all(name.startswith("rein.") and not name.endswith("__main__") for name in asked[0])
+    assert asked[0][-1] == warm.__name__
 
 
 def test_weights_travel_as_one_array(build: Any) -> None:
