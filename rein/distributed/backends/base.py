@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 NEEDS_WEIGHTS = ("collect", "gradients")
 """Methods that get the newest weights, or None where the worker has them, and their version."""
 
+WARM = "rein.distributed.backends.warm"
+"""Module that is loaded last where workers fork from; not in the updater."""
+
 
 class WorkerGoneError(RuntimeError):
     """A worker has died; whatever it was asked is lost."""

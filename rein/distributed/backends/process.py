@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rein import nest
-from rein.distributed.backends.base import Service, Task, WorkerFailedError, WorkerGoneError
+from rein.distributed.backends.base import WARM, Service, Task, WorkerFailedError, WorkerGoneError
 from rein.distributed.fragments import Fragment
 from rein.distributed.weights import SharedWeights
 from rein.framework.asynchronous.shared_records import Field, SharedRecords, fields_of
@@ -50,7 +50,7 @@ class ProcessBackend:
         """
         self._weights = SharedWeights(weights_size)
         # A worker forks from a server that has loaded what the algorithm needs, so that one that dies is replaced soon.
-        self._context = start_context(None, preload=[*loaded_modules(), "rein.distributed.backends.warm"])
+        self._context = start_context(None, preload=[*loaded_modules(), WARM])
         self._workers: list[ProcessWorker] = []
 
     def publish(self, flat: NDArray[np.uint8], version: int) -> None:

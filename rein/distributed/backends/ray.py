@@ -1,14 +1,20 @@
 """Workers as Ray actors, on this machine or on a cluster.
 
-Weights are put into the object store once per version; fragments come back through it. A cluster that is started here has no
+Weights are put into the object store once per version; fragments come back through it. On Linux an actor is a small process
+that hands questions on to one that was forked, on its node, from a nursery which has loaded torch and Rein: a new worker
+costs a fraction of what it takes to load them again, and workers share that memory. A cluster that is started here has no
 dashboard, and is ended with the run. Ray listens at the address of the machine, also for one node: a warning says where.
 """
 
 import contextlib
 import logging
 import os
+import secrets
 import signal
+import sys
 import threading
+import traceback
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -17,12 +23,17 @@ from numpy.typing import NDArray
 
 from rein import nest
 from rein.distributed.address import check_address
-from rein.distributed.backends.base import Service, Task, WorkerFailedError, WorkerGoneError
+from rein.distributed.backends.base import WARM, Service, Task, WorkerFailedError, WorkerGoneError
 from rein.distributed.fragments import Fragment
 from rein.distributed.scheme import Scheme
+from rein.runtime.processes.nursery import Errand
 from rein.runtime.processes.sending import pack, unpack
+from rein.runtime.processes.starting import loaded_modules
 
 logger = logging.getLogger(__name__)
+
+_NURSERY = secrets.token_hex(8)
+"""Name of those of this process: one on every node."""
 
 
 class RayWorker:
@@ -52,7 +63,9 @@ class RayBackend:
             self._connect(scheme, workers)
         # Questions have one thread, and what must be heard in the midst of one has another.
         options: dict[str, Any] = {"num_cpus": 1, "max_restarts": 0, "concurrency_groups": {"control": 1}}
-        self._actor = ray.remote(**options)(RayService)
+        self._forks = sys.platform == "linux"
+        self._actor = ray.remote(**options)(Errand if self._forks else RayService)
+        self._modules = [*loaded_modules(), WARM]
         self._weights: tuple[Any, int] = (None, -1)
         self._workers: list[RayWorker] = []
 
@@ -98,7 +111,8 @@ class RayBackend:
 
     def start(self, task: Task) -> RayWorker:
         """Starts an actor, which takes a few seconds to be ready."""
-        self._workers.append(RayWorker(self._actor.remote(pack(task))))
+        arguments = (_NURSERY, self._modules, pack(run_worker)) if self._forks else ()
+        self._workers.append(RayWorker(self._actor.remote(*arguments, pack(task))))
         return self._workers[-1]
 
     def ask(self, worker: RayWorker, method: str, *arguments: Any) -> None:
@@ -147,7 +161,7 @@ class RayBackend:
 
 
 class RayService:
-    """The actor."""
+    """The actor where processes cannot fork: it does the work itself."""
 
     def __init__(self, task: bytes) -> None:
         """Makes the target."""
@@ -156,14 +170,7 @@ class RayService:
 
     def serve(self, question: bytes, flat: Any, version: int) -> tuple[bytes, list[NDArray[Any]]]:
         """Answers: what is small as bytes, and tensors of a fragment as arrays."""
-        method, arguments = unpack(question)
-        result = self._service.serve(method, arguments, flat, version)
-        if not isinstance(result, Fragment):
-            return pack((result, None)), []
-        data = (result.experience, result.episodes)
-        structure = nest.map_structure(lambda leaf: None, data)
-        head = pack((result._replace(experience=(), episodes=()), structure))
-        return head, [tensor.numpy() for tensor in nest.flatten(data)]
+        return answered(self._service, question, flat, version)
 
     def stop_early(self, number: int) -> None:
         """Lets jobs up to this number end as soon as they have enough."""
@@ -172,3 +179,46 @@ class RayService:
     def pid(self) -> int:
         """Process id."""
         return os.getpid()
+
+
+def answered(service: Service, question: bytes, flat: Any, version: int) -> tuple[bytes, list[NDArray[Any]]]:
+    """The answer of a service: what is small as bytes, and tensors of a fragment as arrays."""
+    method, arguments = unpack(question)
+    result = service.serve(method, arguments, flat, version)
+    if not isinstance(result, Fragment):
+        return pack((result, None)), []
+    data = (result.experience, result.episodes)
+    structure = nest.map_structure(lambda leaf: None, data)
+    head = pack((result._replace(experience=(), episodes=()), structure))
+    return head, [tensor.numpy() for tensor in nest.flatten(data)]
+
+
+def run_worker(connection: Connection) -> None:
+    """Does the work of an `Errand`, in a forked process."""
+    stop = [-1]
+
+    def stop_number() -> int:
+        # While a question is being answered, nothing else can come.
+        while connection.poll(0):
+            stop[0] = unpack(connection.recv_bytes())[1]
+        return stop[0]
+
+    service: Service | None = None
+    failure = ""
+    try:
+        service = Service(unpack(connection.recv_bytes()).make(), stop_number)
+    except Exception:
+        failure = traceback.format_exc()
+    with contextlib.closing(service.target) if service is not None else contextlib.nullcontext():
+        while True:
+            kind, *content = unpack(connection.recv_bytes())
+            if kind == "stop":
+                stop[0] = content[0]
+                continue
+            try:
+                if service is None:
+                    raise WorkerFailedError(failure)
+                answer: tuple[bool, Any] = (True, answered(service, *content))
+            except Exception:
+                answer = (False, failure or traceback.format_exc())
+            connection.send_bytes(pack(answer))

@@ -9,7 +9,7 @@ import threading
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 
-__all__ = ["die_with_parent", "end_with_parent"]
+__all__ = ["die_with_parent", "end_with_parent", "end_without"]
 
 _PARENT_CHECK_SECONDS = 2.0
 _PR_SET_PDEATHSIG = 1
@@ -45,6 +45,11 @@ def end_with_parent(parent_pid: int) -> None:
         if os.getppid() != parent_pid:  # It ended before.
             os._exit(1)
     threading.Thread(target=_watch_parent, args=(None, parent_pid), daemon=True).start()
+
+
+def end_without(pid: int) -> None:
+    """Makes this process end when another one, which did not start it, is gone; a thread looks every few seconds."""
+    threading.Thread(target=_watch_parent, args=(None, pid), daemon=True).start()
 
 
 def _watch_parent(sentinel: int | None, parent_pid: int) -> None:

@@ -15,7 +15,8 @@ from rein.runtime.processes.starting import start_context
 
 
 def test_nothing_here_loads_torch() -> None:
-    modules = "rein.runtime.processes.sending, rein.runtime.processes.starting, rein.runtime.processes.living"
+    names = ("living", "nursery", "sending", "starting")
+    modules = ", ".join(f"rein.runtime.processes.{name}" for name in names)
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
