@@ -32,6 +32,10 @@ def check_cluster(address: str | None) -> dict[str, Any]:
             found: dict[str, str] = {}
             try:
                 found = ray.get(ask.options(scheduling_strategy=place).remote(), timeout=_SECONDS)
+            except ray.exceptions.GetTimeoutError:
+                problems.append(
+                    f"{node['NodeManagerAddress']} gave no answer in {_SECONDS:.0f} s: it is busy, or stuck"
+                )
             except ray.exceptions.RayError as error:
                 problems.append(
                     f"{node['NodeManagerAddress']} cannot run Rein ({type(error).__name__}): install it there"

@@ -28,4 +28,4 @@ def test_commands_parse(command: str) -> None:
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 11
+    assert len(COMMANDS) == 12
