@@ -20,7 +20,7 @@ learning_rate = define_config("learning_rate", 1e-3)
 final_learning_rate = define_config("final_learning_rate", 0.0)
 hidden_layers = tuple(define_config("hidden_layers", (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
-epsilon = define_config("epsilon", 1e-8)
+adam_epsilon = define_config("adam_epsilon", 1e-8)
 
 config("ActorDistributionNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
 config("ValueNetwork", fc_layer_params=hidden_layers, activation=torch.tanh)
@@ -29,7 +29,7 @@ config(
     loss_class=VTraceLoss,
     optimizer=Adam(
         lr=scheduled(learning_rate, lambda lr: LinearScheduler("percent", ((0.0, lr), (1.0, final_learning_rate)))),
-        eps=epsilon,
+        eps=adam_epsilon,
         gradient_clipping=max_gradient_norm,
         clip_by_global_norm=True,
     ),
