@@ -32,4 +32,4 @@ def log_masks_from_seeds(embeddings: Tensor, n_slots: int) -> Tensor:
         distance = (points - points.gather(2, seed)).square().sum(1) + _LEAST_DISTANCE
         masks.append(scope - distance)
         scope = scope + (-torch.expm1(-distance)).log()
-    return torch.stack([*masks, scope], 1).unflatten(2, embeddings.shape[2:])
+    return torch.stack([*masks, scope], 1).reshape(len(embeddings), n_slots, *embeddings.shape[2:])

@@ -4,13 +4,11 @@ import pytest
 import torch
 from torch.distributions import Normal, kl_divergence
 
-from rein.agents.representation_parts import monet_codec
 from rein.algorithms.representation import MoNetAlgorithm, VAEOutput
 from rein.algorithms.representation.seed_attention import log_masks_from_seeds
 from rein.algorithms.representation.squares import squares
 from rein.distributions import DiagNormal
 from rein.networks import EncodingNetwork, MoNetUNet, Network, SpatialBroadcastDecodingNetwork
-from rein.ops import adjusted_rand_index
 from rein.optimizers import Adam
 from rein.specs import TensorSpec
 
@@ -241,20 +239,3 @@ def test_it_learns_to_reconstruct_squares(fit):
         after = model.train_step(images).info.rec_loss.mean()
     print(f"loss {before:.1f} to {after:.1f}")
     assert after < before / 10
-
-
-@pytest.mark.learning
-@pytest.mark.timeout(1800)
-def test_slots_from_seeds_find_squares_of_any_colour(fit):
-    torch.manual_seed(0)
-    settings = dict(n_slots=4, slot_size=4, filters=(8, 8, 8), gamma=0.0, noise=0.175, decoder_filters=())
-    model = monet_codec(TensorSpec((3, 16, 16)), **settings, pixel_embedding_size=4)
-    model.add_optimizer(Adam(lr=4e-3), list(model.children()))
-    data, _ = squares(4_000, draws_colours=True)
-    fit(model, data, 8, 3)
-    images, owners = squares(256, draws_colours=True)
-    with torch.no_grad():
-        slots = model.log_masks(images).argmax(1).flatten(1)
-    found = adjusted_rand_index(slots, owners.flatten(1), owners.flatten(1) >= 0).mean()
-    print(f"adjusted Rand index {found:.3f}")
-    assert found > 0.9
