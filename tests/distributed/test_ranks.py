@@ -45,7 +45,7 @@ def test_two_ranks_with_halves_make_the_update_of_one_with_the_whole(build: Any,
         means: dict[int, Any] = {}
 
         def average(index: int, gradients: Any = gradients, means: Any = means) -> None:
-            parameters = ranks[index].learning._optimized()[1]
+            parameters = ranks[index].learning.optimized()[1]
             means[index] = GradientMean(groups[index])(gradients[index].values, parameters)
 
         in_both(average)
