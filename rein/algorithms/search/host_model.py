@@ -144,7 +144,9 @@ class HostModelBuilder:
         threshold: float = 0.0,
     ) -> HostProgram:
         """The program; see `HostProgram` for what the blocks are."""
-        before, after, told = [], [], set[int]()
+        before: list[list[int]] = []
+        after: list[list[int]] = []
+        told = set[int]()
         for step in self._steps:
             depends = step[1] in told or (step[0] != ACTIVATION and step[1] == next_latent.place)
             (after if depends else before).append(step)
