@@ -11,7 +11,7 @@ from rein.runtime import LinearScheduler
 ENTRY = {
     "algorithm": "CodecTraining",
     "data": "squares",
-    "epochs": 4,
+    "epochs": 8,
     "measure": "foreground_ari",
     "bar": 0.9,
     "in_every_seed": True,
@@ -27,7 +27,7 @@ config(
     n_slots=4,
     slot_size=4,
     filters=(8, 8, 8),
-    hidden_layers=(32,),
+    hidden_layers=(64,),
     gamma=0.0,
     noise=0.175,
     # Slots that cannot draw: where a colour is, only attention can say.
@@ -35,4 +35,4 @@ config(
     pixel_embedding_size=4,
 )
 config("CodecTraining", codec_ctor=monet_codec, data_creator=squares_data)
-config("TrainerConfig", num_iterations=4, eval_interval=1, num_checkpoints=2)
+config("TrainerConfig", num_iterations=8, eval_interval=1, num_checkpoints=2)
