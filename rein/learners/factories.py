@@ -1,5 +1,6 @@
 """What the documented `create_factory` of every learner returns, and the settings that all of them share."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,17 +24,14 @@ _SHARED = (
 )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class LearnerFactory:
-    """Makes a learner where it is needed; can be sent to another process."""
+    """Makes a learner where it is needed; can be sent to another process, and kept in a run's configuration."""
 
-    def __init__(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-        """Builds nothing.
-
-        Args:
-            kind: of the learner.
-            settings: arguments of its constructor.
-        """
-        self.kind, self.settings = kind, dict(settings)
+    kind: Callable[..., Any]
+    """Of the learner."""
+    settings: Mapping[str, Any]
+    """Arguments of its constructor."""
 
     def __call__(self, device: torch.device | str, actor: Any, envs: Any) -> Any:
         """A learner of `actor`."""

@@ -1,6 +1,7 @@
 """A learner as the root algorithm of a run."""
 
 import copy
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,10 +12,12 @@ import pytest
 import torch
 
 from rein.config import fresh_configs, install_name_resolver, pre_config
+from rein.config.data_values import Decoder, Encoder
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributed import Scheme, attach
 from rein.envs import create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
+from rein.learners import TD3
 from rein.learners.batches import ACT, DONE, DONE2, OBS, OBS2, PER_WEIGHTS, REW
 from rein.learners.learner_algorithm import _sequence_rows, _transitions
 from rein.runtime import Run
@@ -158,3 +161,14 @@ def test_experience_of_a_recurrent_actor_becomes_sequences_with_stored_states() 
         assert torch.equal(batch["NextRecurrentHiddenStates"][key], states[key][:, 1])
     assert batch[PER_WEIGHTS].flatten().tolist() == [0.5] * 3
     algorithm.learner.compute_gradients({**batch, OBS: torch.cat([batch[OBS]])})
+
+
+def test_a_factory_is_kept_as_data() -> None:
+    made, name = TD3.create_factory(lr_q=0.5, num_updates=7)
+    data = json.loads(json.dumps(Encoder().encode(made)))
+    again = Decoder().decode(data)
+    assert name == "TD3"
+    assert again.kind is TD3
+    assert again.settings == made.settings
+    assert again.settings["lr_q"] == 0.5
+    assert again.settings["num_updates"] == 7
