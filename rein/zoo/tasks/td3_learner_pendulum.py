@@ -19,7 +19,7 @@ import_config("parts/learner_run.py")
 make_learner, _ = TD3.create_factory(
     lr_q=1e-3,
     lr_pi=1e-3,
-    num_updates=4,
+    num_updates=8,
     update_every=2,
     start_steps=250,
     max_grad_norm=10.0,
@@ -34,6 +34,7 @@ config(
         critic_ctor=partial(CriticNetwork, joint_fc_layer_params=(64, 64)),
         policy_ctor=partial(ActorNetwork, fc_layer_params=(64, 64)),
         num_critics=2,
+        exploration_noise=0.3,
     ),
 )
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
