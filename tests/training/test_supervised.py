@@ -275,6 +275,15 @@ def test_digits_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["train", "--algorithm", "hypernetwork", "--env", "CartPole-v1"]) != 0
 
 
+@pytest.mark.parametrize("name", ["hypernetwork", "func_par_vi"])
+def test_digits_by_their_name(name: str) -> None:
+    pytest.importorskip("sklearn")
+    with rein.make(name, data="digits", seed=0) as learner:
+        learner.train(1)
+        assert "accuracy" in learner.evaluate().headline
+        assert learner.predict(np.zeros((3, 64), np.float32)).mean.shape == (3, 10)
+
+
 def test_the_algorithms_are_named_in_the_zoo() -> None:
     assert FuncParVIAlgorithm.__name__ == rein.zoo.find_algorithm("func_par_vi").algorithm
     assert rein.zoo.find_task("hypernetwork_digits").is_supervised

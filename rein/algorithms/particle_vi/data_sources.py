@@ -1,6 +1,7 @@
 """Labelled data as loaders: from arrays, and scikit-learn's digits as an example."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -148,12 +149,12 @@ def as_data_creator(data: Any, batch_size: int = 64) -> DataCreator:
     """A function that makes the loaders of training and test data.
 
     Args:
-        data: "digits"; such a function already; a loader, a data set, or a pair of either to train and to test on; arrays
-            (examples, labels) or (examples, labels, test examples, test labels).
+        data: "digits", as vectors of 64 pixels; such a function already; a loader, a data set, or a pair of either to train
+            and to test on; arrays (examples, labels) or (examples, labels, test examples, test labels).
         batch_size: of loaders that are made here.
     """
     if isinstance(data, str) and data == "digits":
-        return digits
+        return partial(digits, as_images=False)
     if callable(data) and not isinstance(data, Dataset | DataLoader):
         return cast(DataCreator, data)
     parts = data if isinstance(data, tuple | list) else (data,)
