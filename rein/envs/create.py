@@ -18,7 +18,7 @@ from rein.envs.envpool import EnvPoolEnvironment
 from rein.envs.faults import FaultPolicy
 from rein.envs.instances import TurnGames
 from rein.envs.process import ProcessEnvironment, worker_rows
-from rein.envs.single import EnvFactory, EnvSource, fitted_factory
+from rein.envs.single import EnvFactory, EnvSource, fitted_factory, success_factory
 from rein.envs.suites import suite_of
 from rein.envs.thread import ThreadEnvironment
 from rein.envs.vector import VectorEnvironment, native_vector_env
@@ -57,6 +57,7 @@ def create_environment(
     out_of_bounds: str = "warn",
     action_form: str = "any",
     action_masks: bool = False,
+    count_successes: bool = False,
 ) -> Environment:
     """Creates a batch of worlds.
 
@@ -98,6 +99,9 @@ def create_environment(
             "any" leaves them as they are.
         action_masks: whether a discrete action whose valid values the world tells (by `info["action_mask"]`, an observation
             `action_mask` or a method `action_masks`) is observed with them, see `ActionMaskObservation`.
+        count_successes: whether `is_success` of single worlds that do not declare it is looked for in the info of every
+            step, as evaluation does; NaN where a world does not say it. Without this it is there if a world says it in its
+            first steps.
 
     Returns:
         The environment, not yet reset; close it after use, or use it in a `with` statement.
@@ -105,12 +109,11 @@ def create_environment(
     _check_arguments(env_name, num_parallel_environments, backend, num_slots)
     policy = FaultPolicy(strict, max_restarts, step_timeout, start_timeout, out_of_bounds)
     factory = EnvFactory(env_name, tuple(wrappers), dict(env_kwargs or {}), env_load_fn, action_form)
-    if (
-        (action_form != "any" or action_masks)
-        and backend not in ("vector", "envpool")
-        and _exact_batch(factory) is None
-    ):
-        factory = fitted_factory(factory, action_masks)
+    if backend not in ("vector", "envpool") and _exact_batch(factory) is None:
+        if action_form != "any" or action_masks:
+            factory = fitted_factory(factory, action_masks)
+        if count_successes:
+            factory = success_factory(factory)
     reason = "as asked for"
     if backend == "auto":
         backend, reason = _choose_backend(factory, num_parallel_environments, num_workers, start_method, policy)

@@ -1,6 +1,7 @@
 """Making one Gymnasium world: from a name or a function, wrapped, seeded, and described."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -42,7 +43,8 @@ class EnvFactory:
         loader: called as `loader(source, **kwargs)` in their place.
         form: one of `ACTION_FORMS`, which the actions are brought into.
         masks: whether the world says which actions are valid, for `ActionMaskObservation` to show.
-        tells_success: whether it says `is_success` in its info without declaring it.
+        success: what `is_success` is where the world does not say it in its info; None leaves it out, unless the world
+            declares it.
     """
 
     source: EnvSource
@@ -51,7 +53,7 @@ class EnvFactory:
     loader: Callable[..., gym.Env[Any, Any]] | None = None
     form: str = "any"
     masks: bool = False
-    tells_success: bool = False
+    success: float | None = None
 
     def make(self) -> gym.Env[Any, Any]:
         """A new world, not yet reset."""
@@ -78,10 +80,10 @@ class EnvFactory:
             from rein.envs.wrappers import ActionMaskObservation
 
             env = ActionMaskObservation(env)
-        if self.tells_success:
+        if self.success is not None and not _declares_success(env):
             from rein.envs.wrappers import InfoMetrics
 
-            env = InfoMetrics(env, {_SUCCESS: 0.0})
+            env = InfoMetrics(env, {_SUCCESS: self.success})
         return env
 
     @property
@@ -103,9 +105,8 @@ def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
     try:
         _tell_unbounded(env, factory.name)
         infos = _first_infos(env)
-        declared = attribute(env, "env_info_space")
-        if any(_SUCCESS in info for info in infos) and (declared is None or _SUCCESS not in declared.spaces):
-            factory = replace(factory, tells_success=True)
+        if any(_SUCCESS in info for info in infos):
+            factory = replace(factory, success=0.0)
         if not _has_masks(env, infos):
             return factory
         if with_masks and isinstance(env.action_space, spaces.Discrete):
@@ -122,6 +123,16 @@ def fitted_factory(factory: EnvFactory, with_masks: bool) -> EnvFactory:
         return factory
     finally:
         close_quietly(env)
+
+
+def success_factory(factory: EnvFactory) -> EnvFactory:
+    """The factory, with `is_success` of each world for who evaluates it: NaN where nothing is said, in all steps maybe."""
+    return factory if factory.success is not None else replace(factory, success=math.nan)
+
+
+def _declares_success(env: gym.Env[Any, Any]) -> bool:
+    declared = attribute(env, "env_info_space")
+    return isinstance(declared, spaces.Dict) and _SUCCESS in declared.spaces
 
 
 def _first_infos(env: gym.Env[Any, Any]) -> list[dict[str, Any]]:

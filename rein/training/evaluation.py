@@ -158,10 +158,15 @@ def _run_episodes(
         length[ended] = 0
     if on_step is not None:
         on_step(time_step)
-    return EvaluationResult(np.array(returns), np.array(lengths), np.array(successes) if successes else None)
+    return EvaluationResult(np.array(returns), np.array(lengths), _told(np.array(successes)))
+
+
+def _told(successes: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """What was said about success, 0 for episodes of which nothing was; None if nothing was said of any."""
+    return None if np.isnan(successes).all() else np.nan_to_num(successes)
 
 
 def _success(time_step: TimeStep) -> NDArray[np.float64] | None:
-    """[B] what the environments say about success, if they do."""
+    """[B] what the environments say about success, NaN where they do not; None if they never do."""
     info = time_step.env_info
     return info[_SUCCESS].double().numpy() if isinstance(info, Mapping) and _SUCCESS in info else None

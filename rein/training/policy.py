@@ -101,7 +101,8 @@ class Policy:
         """
         if num_episodes < 1:
             raise ValueError(f"evaluating {num_episodes} episodes is impossible: give at least 1")
-        env = self.make_environment(min(num_episodes, _MOST_ENVIRONMENTS), self.held_out_seed(seed))
+        num_environments = min(num_episodes, _MOST_ENVIRONMENTS)
+        env = self.make_environment(num_environments, self.held_out_seed(seed), count_successes=True)
         with env, Run(seed=self.seed):
             return evaluate(self.algorithm, env, num_episodes, on_step)
 

@@ -61,7 +61,9 @@ class RunEvaluation:
             worker.submit(algorithm, seed, episodes, tag)
             return
         if self._env is None:
-            self._env = create_environment(num_parallel_environments=self._config.num_eval_environments)
+            self._env = create_environment(
+                num_parallel_environments=self._config.num_eval_environments, count_successes=True
+            )
         self._env.seed(seed)
         self._record(tag, evaluate(algorithm, self._env, episodes))
 

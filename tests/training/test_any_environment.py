@@ -6,6 +6,8 @@ import pytest
 from gymnasium import spaces
 
 import rein
+from rein.runtime import Run
+from rein.training.evaluation import evaluate
 from tests.training.any_environment import (
     ACTIONS,
     ALGORITHMS,
@@ -234,3 +236,33 @@ class Succeeding(World):
 def test_success_is_counted_without_a_declaration():
     with rein.make("ppo", env=lambda: Succeeding(VECTOR, CHOICE)) as agent:
         assert agent.evaluate(3).successes.tolist() == [1, 1, 1]
+
+
+class SucceedingAtTheEnd(World):
+    """Says only at the end of an episode whether it succeeded; the second episode and those after it do, the third is mute."""
+
+    episodes = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        if terminated or truncated:
+            self.episodes += 1
+            if self.episodes != 3:
+                info = {**info, "is_success": self.episodes > 1}
+        return observation, reward, terminated, truncated, info
+
+
+def test_success_told_only_at_the_end_of_an_episode_is_counted():
+    with rein.make("ppo", env=lambda: SucceedingAtTheEnd(VECTOR, CHOICE), num_workers=1) as agent:
+        policy = agent._policy
+        with policy.make_environment(1, 0, backend="sync", count_successes=True) as env, Run(seed=0):
+            result = evaluate(policy.algorithm, env, 4)
+        assert result.successes.tolist() == [0, 1, 0, 1]
+        assert agent.evaluate(3).successes.tolist() == [0, 0, 0]  # The first episode of each of three worlds.
+
+
+def test_success_is_none_where_no_world_speaks_of_it():
+    with rein.make("ppo", env=lambda: World(VECTOR, CHOICE)) as agent:
+        result = agent.evaluate(2)
+        assert result.successes is None
+        assert "success_rate" not in result.to_json()
