@@ -51,9 +51,7 @@ def _serve(path: Path, trust: bool, source: IO[bytes], answers: IO[str]) -> None
     with fresh_configs(), Run(seed=0, device="cpu"):
         load_saved_config(RunDirectory(path).config, trust=trust)
         settings = TrainerConfig(root_dir=str(path))
-        with create_environment(
-            num_parallel_environments=settings.num_eval_environments, count_successes=True
-        ) as env:
+        with create_environment(num_parallel_environments=settings.num_eval_environments, count_successes=True) as env:
             algorithm = build_algorithm(settings, env, for_training=False)
             print(json.dumps({"ready": True}), file=answers, flush=True)
             for request in _requests(source):
