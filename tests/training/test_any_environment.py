@@ -239,7 +239,7 @@ def test_success_is_counted_without_a_declaration():
 
 
 class SucceedingAtTheEnd(World):
-    """Says only at the end of an episode whether it succeeded; the second episode and those after it do, the third is mute."""
+    """Says only at the end of an episode whether it succeeded: the second does and those after it, the third is mute."""
 
     episodes = 0
 
