@@ -5,7 +5,7 @@ from rein.config import config, import_config
 ENTRY = {
     "algorithm": "PPOAlgorithm",
     "env": "Taxi-v4",
-    "env_steps": 250_000,
+    "env_steps": 500_000,
     "bar": 7.5,
     "reference": "about 7.9 is the best return on average: every passenger is brought by the shortest way",
 }
@@ -13,4 +13,4 @@ ENTRY = {
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="Taxi-v4")
-config("TrainerConfig", num_env_steps=250_000)
+config("TrainerConfig", num_env_steps=500_000)
