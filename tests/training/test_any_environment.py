@@ -125,6 +125,20 @@ def test_known_environments(algorithm, name):
         assert agent._trainer.env.fault_counts.sum() == 0
 
 
+@pytest.mark.slow
+def test_ppo_puts_nothing_between_the_convolutions_of_atari_and_its_heads():
+    # Layers of tanh there saturate on what all pictures have in common: values were the same in all states.
+    with rein.make("ppo", env="ALE/Pong-v5") as agent:
+        algorithm = agent._trainer.algorithm
+        sizes = [sum(weight.numel() for weight in part.parameters()) for part in _heads(algorithm)]
+    assert sizes == [256 * 6 + 6, 256 + 1]
+
+
+def _heads(algorithm):
+    names = ("ActorDistributionNetwork", "ValueNetwork")
+    return [next(one for one in algorithm.modules() if type(one).__name__ == name) for name in names]
+
+
 class Masked(gym.Env):
     """Five actions of which two are valid, others every step; tells them in one of three ways."""
 
