@@ -127,7 +127,7 @@ def test_known_environments(algorithm, name):
 
 @pytest.mark.slow
 def test_ppo_puts_nothing_between_the_convolutions_of_atari_and_its_heads():
-    # Layers of tanh there saturate on what all pictures have in common: values were the same in all states.
+    # With layers of tanh there, values became the same in all states.
     with rein.make("ppo", env="ALE/Pong-v5") as agent:
         algorithm = agent._trainer.algorithm
         sizes = [sum(weight.numel() for weight in part.parameters()) for part in _heads(algorithm)]

@@ -20,7 +20,7 @@ import_config("parts/on_policy_run.py")
 is_atari = is_atari_chosen()  # If so, as in the paper, table 5, but for one pass more.
 learning_rate = define_config("learning_rate", 3e-4)
 final_learning_rate = define_config("final_learning_rate", 0.0)
-# Layers of tanh behind the convolutions saturate on the background of a picture, and nothing is learnt.
+# With layers of tanh behind the convolutions values became the same in all states of Pong.
 hidden_layers = tuple(define_config("hidden_layers", () if is_atari else (64, 64)))
 max_gradient_norm = define_config("max_gradient_norm", 0.5)
 
