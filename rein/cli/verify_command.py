@@ -8,6 +8,7 @@ Example:
   rein verify ppo_cartpole --seeds 3
   rein verify --all --budget-minutes 120
   rein verify --sample 3 --budget-minutes 15
+  rein verify --sample 10 --fresh --budget-minutes 20
   rein verify --defaults ppo a2c/CartPole-v1
   rein verify --page
 """
@@ -17,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rein.cli.command import BadInputError, Outcome, Session
+
+FRESH_SEEDS = range(10, 15)
+"""No record rests on them, and no settings were chosen on them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="train one seed of N entries again, chosen by the date; no record is written",
     )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="with --sample: train seeds 10 to 14 of each, which no record has, and show on the page what they reach",
+    )
     parser.add_argument("--date", metavar="YYYY-MM-DD", help="choose the sample of another day (default: today)")
     parser.add_argument("--page", action="store_true", help="only make docs/results.md anew from the records")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 0 to N-1 (default: %(default)s)")
@@ -48,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget-minutes",
         type=float,
         default=30.0,
-        help="for each entry, or for the whole sample (default: %(default)s)",
+        help="for each entry, or for one seed of the whole sample (default: %(default)s)",
     )
     parser.add_argument("--work", default="runs/verify", metavar="DIR", help="where runs go (default: %(default)s)")
     parser.add_argument("--results", default="docs/results", metavar="DIR", help="records (default: %(default)s)")
@@ -104,12 +113,12 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
 
 
 def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
-    """Trains a sample of the records again and says whether they hold."""
+    """Trains a sample of the records again and says whether they hold: for their first seed, or for fresh ones."""
     import time
 
     from rein.zoo import find_task
     from rein.zoo.listing import list_zoo
-    from rein.zoo.records import read_record
+    from rein.zoo.records import read_record, write_fresh
     from rein.zoo.sample import choose_sample, still_holds
     from rein.zoo.verification import verify
 
@@ -117,7 +126,8 @@ def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
         raise BadInputError("--sample N chooses N entries by itself, at least 1: leave names and --all out")
     date = arguments.date or time.strftime("%Y-%m-%d", time.gmtime())
     names = choose_sample(list_zoo(), date, arguments.sample, arguments.budget_minutes)
-    deadline = time.monotonic() + 60 * arguments.budget_minutes
+    seeds = FRESH_SEEDS if arguments.fresh else (0,)
+    deadline = time.monotonic() + 60 * arguments.budget_minutes * len(seeds)
     session.start_working()
     print(f"sample of {date}: {', '.join(names) or 'no record fits into the time'}", file=session.stream, flush=True)
     done = []
@@ -126,15 +136,18 @@ def _sample(arguments: argparse.Namespace, session: Session) -> Outcome:
         assert record is not None
         work, left = Path(arguments.work) / f"sample-{date}", deadline - time.monotonic()
         try:
-            again = verify(find_task(name), [0], work, arguments.episodes, 1, left, lambda text: None)
+            again = verify(find_task(name), seeds, work, arguments.episodes, arguments.jobs, left, lambda text: None)
         except (TimeoutError, RuntimeError) as error:
             done.append({"name": name, "holds": False, "error": str(error)})
             print(error, file=session.stream, flush=True)
             continue
-        holds = still_holds(record, again["score"])
+        holds = again["met"] if arguments.fresh else still_holds(record, again["score"])
         done.append({"name": name, "holds": holds, "score": again["score"], "recorded": record["score"]})
+        if arguments.fresh:
+            write_fresh(again, date, Path(arguments.results))
         verdict = "holds" if holds else "DOES NOT HOLD"
-        text = f"{name}: {again['score']:.4g} on seed 0, recorded {record['score']:.4g} on average: {verdict}"
+        of = f"on seed{'s' * arguments.fresh} {', '.join(map(str, seeds))}"
+        text = f"{name}: {again['score']:.4g} {of}, recorded {record['score']:.4g} on average: {verdict}"
         print(text, file=session.stream, flush=True)
     is_good = bool(done) and all(one["holds"] for one in done)
     return Outcome({"date": date, "sample": done}, "", exit_code=0 if is_good else 1)

@@ -85,7 +85,7 @@ def pairs(names: Iterable[str] = ()) -> list[Pair]:
 def verify_defaults(
     pair: Pair, seeds: Sequence[int], work: Path, episodes: int, at_once: int, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Trains a pair with nothing set but the seed and the number of steps; returns its figures.
+    """Trains a pair with nothing set but the seed, the number of steps and no evaluation on the way; returns its figures.
 
     Args:
         pair: what to train.
@@ -123,8 +123,8 @@ def verify_defaults(
 
 
 def _words(pair: Pair, seed: int) -> list[str]:
-    steps = f"TrainerConfig.num_env_steps={pair.task.env_steps}"
-    return ["--algorithm", pair.algorithm, "--env", pair.task.env, steps, "--seed", str(seed)]
+    settings = [f"TrainerConfig.num_env_steps={pair.task.env_steps}", "TrainerConfig.evaluate=False"]
+    return ["--algorithm", pair.algorithm, "--env", pair.task.env, *settings, "--seed", str(seed)]
 
 
 def read_figures(library: str, directory: Path = FIGURES) -> dict[str, dict[str, Any]]:

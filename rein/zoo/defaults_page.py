@@ -17,9 +17,10 @@ _T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 _HEAD = """# Defaults
 
 Made by `rein verify --defaults` from the figures in `docs/results/defaults/`; not edited by hand. Each pair is trained by
-`rein train --algorithm A --env E TrainerConfig.num_env_steps=N`, with nothing else set; beside it the algorithm of that name
-of Stable-Baselines3 with nothing set (`benchmarks/sb3_defaults.py`), for the same number of steps, on the same seeds. Scores
-are mean returns of the deterministic policy over {episodes} held-out episodes, in brackets seed by seed.
+`rein train --algorithm A --env E TrainerConfig.num_env_steps=N TrainerConfig.evaluate=False`, with nothing else set
+(evaluations on the way would only watch); beside it the algorithm of that name of Stable-Baselines3 with nothing set
+(`benchmarks/sb3_defaults.py`), for the same number of steps, on the same seeds. Scores are mean returns of the deterministic
+policy over {episodes} held-out episodes, in brackets seed by seed.
 
 "Behind" means that the interval of 95 % of the difference of the means (Welch's, with the smaller number of degrees of
 freedom) lies below zero; "fails" that theirs reaches what counts as solved on average, and ours does not.

@@ -6,6 +6,7 @@ edited by hand.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ _PAGE_HEAD = """# Results
 
 Made by `rein verify` from the records in `docs/results/`; not edited by hand. Each score is the mean return of the
 deterministic policy over {episodes} episodes on held-out seeds, or with a % sign the share of them that ended in success,
-averaged over seeds. A bar marked "at most" shows what fails without something; an entry without a bar is for comparison. IQM
+averaged over seeds. A bar marked "at most" shows what fails without something; an entry without a bar is for comparison. The
+last number of a row is how far ours lies above the number that its reference begins with, or below. IQM
 is the interquartile mean of the returns of all episodes of all seeds with its 95 % bootstrap interval (stratified by seed).
 Wall time is per seed, {threads} torch thread each, two seeds side by side, and other work may have run on the machine.
 Curves show the training return against environment steps, or the loss on labelled data against passes, one line per seed;
@@ -36,10 +38,20 @@ the dashed line is the bar, where it is about that return.
 {contents}
 """
 _TABLE_HEAD = """
-| entry | algorithm | task | env steps | seeds | bar | score | per seed | IQM | met | minutes | reference | version |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|
+| entry | algorithm | task | steps | seeds | bar | score | per seed | IQM | met | minutes | version | reference | compared |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+"""
+_FRESH_HEAD = """
+## Fresh seeds
+
+Entries chosen by lot, with the date as the seed of the lot, and trained on seeds that no record has (`rein verify --sample 10
+--fresh --date DATE`): {held} of {number} hold their bar.
+
+| date | entry | seeds | bar | score | per seed | met |
+|---|---|---|---|---|---|---|
 """
 _NO_BAR = "for comparison"
+_LEADING_NUMBER = re.compile(r"-?\d+(\.\d+)?(?=[ ,:;]|$)(?! %)")
 
 
 def settings_facts(entry: ZooEntry, settings: TrainedSettings) -> dict[str, Any]:
@@ -74,6 +86,16 @@ def write_record(record: dict[str, Any], directory: Path = RESULTS) -> Path:
     return path
 
 
+def write_fresh(record: dict[str, Any], date: str, directory: Path = RESULTS) -> None:
+    """Notes how an entry that was chosen by lot did on seeds that its record has not, and brings the page up to date."""
+    facts = ("name", "measure", "bar", "at_most", "in_every_seed", "met", "score", "commit")
+    scores = {seed["seed"]: seed[record["measure"]] for seed in record["seeds"]}
+    path = directory / "fresh" / f"{date}_{record['name']}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, _record_text({**{key: record[key] for key in facts}, "date": date, "scores": scores}))
+    write_atomically(directory.parent / "results.md", results_page(directory))
+
+
 def is_stale(record: dict[str, Any], entry: ZooEntry) -> bool:
     """Whether the conf trains something else than when the record was made."""
     return bool(changed_settings(record, entry))
@@ -106,9 +128,27 @@ def results_page(directory: Path = RESULTS) -> str:
     for family, found in families.items():
         page += f"\n## {FAMILIES[family]}\n{_TABLE_HEAD}" + "".join(map(_row, found)) + "\n"
         page += "".join(f"![{record['name']}](results/{record['name']}.svg)\n" for record in found)
-    page += "\n## Commands\n\n"
+    page += _fresh_seeds(directory / "fresh") + "\n## Commands\n\n"
     page += "".join(f"- `rein verify {record['name']} --seeds {len(record['seeds'])}`\n" for record in records)
     return page
+
+
+def _fresh_seeds(directory: Path) -> str:
+    found = [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
+    rows = []
+    for one in found:
+        show = score_writer(one)
+        scores = ", ".join(f"{show(score)}" for score in one["scores"].values())
+        cells = [
+            one["date"],
+            one["name"],
+            ", ".join(one["scores"]),
+            bar_text(one, show),
+            f"**{show(one['score'])}**",
+            scores,
+        ]
+        rows.append("| " + " | ".join([*cells, "yes" if one["met"] else "**no**"]) + " |\n")
+    return _FRESH_HEAD.format(held=sum(one["met"] for one in found), number=len(found)) + "".join(rows) if found else ""
 
 
 def _family(record: dict[str, Any]) -> str:
@@ -130,6 +170,8 @@ def _row(record: dict[str, Any]) -> str:
     stale = f" (stale: {', '.join(changed)} changed)" if changed else ""
     show = score_writer(record)
     scores = [seed[record.get("measure", "mean_return")] for seed in record["seeds"]]
+    reference = (record if entry is None else entry.facts).get("reference") or ""
+    number = _LEADING_NUMBER.match(reference)
     cells = [
         record["name"] + stale,
         record["algorithm"] if entry is None else algorithm_name(entry),
@@ -142,8 +184,9 @@ def _row(record: dict[str, Any]) -> str:
         f"{number_text(record['iqm'])} [{number_text(record['iqm_interval'][0])}, {number_text(record['iqm_interval'][1])}]",
         "" if not bar_text(record, show) else "yes" if record["met"] else "**no**",
         f"{np.mean([seed['seconds'] for seed in record['seeds']]) / 60:.1f}",
-        record.get("reference") or "",
         record["version"],
+        reference,
+        "" if number is None else show(record["score"] - float(number[0])),
     ]
     return "| " + " | ".join(cells) + " |\n"
 

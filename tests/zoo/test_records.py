@@ -8,11 +8,13 @@ import pytest
 from rein.training.statistics_of_runs import interquartile_mean, stratified_interval
 from rein.zoo import ZooEntry, read_entry, task_entries
 from rein.zoo.records import (
+    _LEADING_NUMBER,
     is_stale,
     note_texts,
     read_record,
     results_page,
     settings_facts,
+    write_fresh,
     write_record,
 )
 from rein.zoo.trained_settings import TrainedSettings, trained_settings
@@ -102,6 +104,33 @@ def test_the_page_shows_scores_and_marks_stale_records(tmp_path: Path) -> None:
     assert "stale: all of them" in page
     assert "**no**" in page
     assert read_record("nothing", results) is None
+
+
+def test_the_page_says_how_far_a_score_lies_from_the_number_that_its_reference_begins_with(tmp_path: Path) -> None:
+    reference = task_entries()["ppo_cartpole"].facts["reference"]
+    assert reference.startswith("500 at")
+    write_record(make_record(score=493.5), tmp_path / "results")
+    assert f"| {reference} | -6.5 |" in results_page(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("reference", "number"),
+    [("500", "500"), ("-83.4 (some page)", "-83.4"), ("1: solved", "1"), ("95 % of it", None), ("TAAC 0.9", None)],
+)
+def test_numbers_of_references(reference: str, number: str | None) -> None:
+    found = _LEADING_NUMBER.match(reference)
+    assert (found and found[0]) == number
+
+
+def test_fresh_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:
+    write_record(make_record(), tmp_path / "results")
+    seeds = [{"seed": seed, "mean_return": 480.0 + seed} for seed in (10, 11)]
+    record = make_record(measure="mean_return", at_most=None, in_every_seed=False, commit="0", seeds=seeds, score=490.5)
+    write_fresh(record, "2026-11-18", tmp_path / "results")
+    page = (tmp_path / "results.md").read_text()
+    assert "1 of 1 hold their bar" in page
+    assert "| 2026-11-18 | ppo_cartpole | 10, 11 | 490.0 | **490.5** | 490.0, 491.0 | yes |" in page
+    assert len(list((tmp_path / "results").glob("*.json"))) == 1
 
 
 def test_success_rates_are_shown_as_percentages_with_upper_bars(tmp_path: Path) -> None:
@@ -194,11 +223,11 @@ def test_every_kept_record_belongs_to_an_entry() -> None:
 def test_verification_trains_evaluates_and_goes_on_where_it_was(tmp_path: Path) -> None:
     entry = make_entry(tmp_path)
     said: list[str] = []
-    record = verify(entry, [0, 1], tmp_path / "work", episodes=4, jobs=2, say=said.append)
+    record = verify(entry, [0, 1], tmp_path / "work", episodes=4, at_once=2, say=said.append)
     assert len(said) == 2
     assert len(record["seeds"]) == 2
     assert record["met"] == (record["score"] >= 1)
     assert record["seeds"][0]["curve"]
-    again = verify(entry, [0, 1], tmp_path / "work", episodes=4, jobs=2, say=said.append)
+    again = verify(entry, [0, 1], tmp_path / "work", episodes=4, at_once=2, say=said.append)
     assert len(said) == 2
     assert [s["mean_return"] for s in again["seeds"]] == [s["mean_return"] for s in record["seeds"]]

@@ -30,6 +30,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
 )
 def test_every_conf_does_what_its_entry_says(entry: zoo.ZooEntry) -> None:
     assert entry.summary.endswith(".")
+    assert entry.facts["reference"]
     with fresh_configs():
         configure(entry.path)
         constructor = get_config_value("TrainerConfig.algorithm_ctor")

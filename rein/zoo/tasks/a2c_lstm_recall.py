@@ -10,7 +10,7 @@ ENTRY = {
     "env_steps": 480_000,
     "at_most": 0.8,
     "in_every_seed": True,
-    "reference": "chance is 0.5: no gradient reaches from the question to the cue; merlin_recall has the same rollouts",
+    "reference": "0.5 is chance: no gradient reaches from the question to the cue; merlin_recall has the same rollouts",
 }
 
 import_config("bases/a2c.py")

@@ -9,7 +9,7 @@ ENTRY = {
     "updates": 2_000,
     "recordings": [{"run": "ppo_cartpole", "episodes": 20}],
     "bar": 475,
-    "reference": "95 % of what the recorded policy reaches",
+    "reference": "500, what the recorded policy reaches; the bar is 95 % of it",
 }
 
 pre_config({"hidden_layers": (64, 64)})

@@ -8,7 +8,7 @@ ENTRY = {
     "env_steps": 50_000,
     "measure": "success_rate",
     "at_most": 0.15,
-    "reference": "plain replay learns next to nothing; Andrychowicz et al. 2017, arXiv:1707.01495, figure 3",
+    "reference": "0: plain replay learns next to nothing; Andrychowicz et al. 2017, arXiv:1707.01495, figure 3",
 }
 
 import_config("ddpg_hindsight_reach.py")

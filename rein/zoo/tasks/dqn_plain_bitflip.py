@@ -8,7 +8,7 @@ ENTRY = {
     "env_steps": 150_000,
     "measure": "success_rate",
     "at_most": 0.15,
-    "reference": "never solved beyond 13 bits; Andrychowicz et al. 2017, arXiv:1707.01495, section 3.1",
+    "reference": "0: never solved beyond 13 bits; Andrychowicz et al. 2017, arXiv:1707.01495, section 3.1",
 }
 
 import_config("dqn_hindsight_bitflip.py")

@@ -9,6 +9,7 @@ ENTRY = {
     "epochs": 60,
     "measure": "test_acc",
     "bar": 0.975,
+    "reference": "0.982 (scikit-learn's MLPClassifier, one layer of 200, 60 passes, mean of three seeds)",
 }
 
 import_config("bases/hypernetwork.py")

@@ -9,6 +9,7 @@ ENTRY = {
     "epochs": 30,
     "measure": "auroc_entropy",
     "bar": 0.95,
+    "reference": "0.972 (entropy of scikit-learn's MLPClassifier, one layer of 100, 30 passes, mean of three seeds)",
 }
 
 import_config("bases/hypernetwork.py")

@@ -8,6 +8,7 @@ ENTRY = {
     "env_steps": 0,
     "updates": 10_000,
     "recordings": [{"run": "sac_hopper", "replay": True}],
+    "reference": "416 (d3rlpy 2.8.1 from the same data); cloning it (bc_hopper) reaches 267",
 }
 
 pre_config({"learning_rate": 1e-3, "hidden_layers": (128, 128)})

@@ -7,7 +7,7 @@ ENTRY = {
     "env": "rein/CartPoleContinuous-v0",
     "env_steps": 3_000,
     "bar": 180,
-    "reference": "just below 200 is the best there is",
+    "reference": "200 is just above the best there is",
 }
 
 pre_config({"hidden_layers": (32, 32), "reward": "cartpole", "population": 100, "iterations": 4, "horizon": 20})

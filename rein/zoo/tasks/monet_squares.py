@@ -15,7 +15,7 @@ ENTRY = {
     "measure": "foreground_ari",
     "bar": 0.9,
     "in_every_seed": True,
-    "reference": "Burgess et al. 2019, arXiv:1901.11390; 1 is perfect, 0 is chance",
+    "reference": "1 is perfect, 0 is chance; Burgess et al. 2019, arXiv:1901.11390",
 }
 
 pre_config({"learning_rate": LinearScheduler("percent", ((0.0, 4e-3), (0.5, 4e-3), (1.0, 0.0)))})

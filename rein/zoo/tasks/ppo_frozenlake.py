@@ -7,7 +7,7 @@ ENTRY = {
     "env": "FrozenLake-v1",
     "env_steps": 30_000,
     "bar": 1.0,
-    "reference": "the best return: the goal is reached in every episode",
+    "reference": "1 is the best return: the goal is reached in every episode",
 }
 
 import_config("bases/ppo.py")

@@ -7,7 +7,7 @@ ENTRY = {
     "env": "Taxi-v4",
     "env_steps": 500_000,
     "bar": 7.5,
-    "reference": "about 7.9 is the best return on average: every passenger is brought by the shortest way",
+    "reference": "7.9 is about the best return on average: every passenger is brought by the shortest way",
 }
 
 import_config("bases/ppo.py")

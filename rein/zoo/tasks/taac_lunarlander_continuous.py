@@ -12,7 +12,7 @@ ENTRY = {
     "env": "LunarLanderContinuous-v3",
     "env_steps": 100_000,
     "bar": 200,
-    "reference": "normalised score 0.96, SAC 0.68 (Yu et al. 2021)",
+    "reference": "231 (sac_lunarlander_continuous); normalised score 0.96, SAC 0.68 (Yu et al. 2021)",
 }
 
 pre_config({"learning_rate": 7e-4, "hidden_layers": (128, 128)})

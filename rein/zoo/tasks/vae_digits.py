@@ -9,7 +9,7 @@ ENTRY = {
     "epochs": 150,
     "measure": "test_error",
     "at_most": 0.0242,
-    "reference": "principal components, 8 of them",
+    "reference": "0.0242 (principal components, 8 of them)",
 }
 
 import_config("bases/codec.py")
