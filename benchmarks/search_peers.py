@@ -1,11 +1,12 @@
-"""Simulations per second of tree search beside mctx (MuZero and Gumbel MuZero), in turns.
+"""Simulations per second of tree search beside mctx (MuZero and Gumbel MuZero) and OpenSpiel, in turns.
 
     python -m venv mctx && mctx/bin/pip install jax jaxlib mctx
-    python benchmarks/search_peers.py --mctx mctx/bin/python [--batch 1 8 32] [--rounds 5]
+    python benchmarks/search_peers.py --mctx mctx/bin/python [--open-spiel python] [--batch 1 8 32] [--rounds 5]
 
-Both search with the same small model (`benchmarks/search.py`), 50 simulations per search, from the root's evaluation to the
-action. Each library has a process of its own with one thread; they take turns, so that other load meets both alike. Rates are
-per second of processor time; the median over the rounds is shown, and the ratio of the two.
+All search with the same small model (`benchmarks/search.py`), 50 simulations per search, from the root's evaluation to the
+action. OpenSpiel searches one tree after the other, from the start of tic-tac-toe, by its MCTS in Python: that in C++ has no
+network. Each library has a process of its own with one thread; they take turns, so that other load meets all alike.
+Rates are per second of processor time; the median over the rounds is shown, and ours by theirs.
 """
 
 import argparse
@@ -65,12 +66,8 @@ def rein_searches(batch: int) -> dict[str, Callable[[], Any]]:
     return searches
 
 
-def mctx_searches(batch: int) -> dict[str, Callable[[], Any]]:
-    """Searches of mctx by name."""
-    import jax
-    import jax.numpy as jnp
-    import mctx
-
+def model_weights() -> dict[str, Any]:
+    """Random weights of the model for other libraries, float32."""
     rng = np.random.default_rng(0)
     shapes = {
         "d1": (LATENT + ACTIONS, HIDDEN),
@@ -80,10 +77,45 @@ def mctx_searches(batch: int) -> dict[str, Callable[[], Any]]:
         "pi": (HIDDEN, ACTIONS),
         "v": (HIDDEN, 1),
     }
-    weights = {
-        name: jnp.asarray((rng.standard_normal((into, out)) / np.sqrt(into)).astype(np.float32))
+    return {
+        name: (rng.standard_normal((into, out)) / np.sqrt(into)).astype(np.float32)
         for name, (into, out) in shapes.items()
     }
+
+
+def open_spiel_searches(batch: int) -> dict[str, Callable[[], Any]]:
+    """Searches of OpenSpiel by name; each evaluation takes the work of one of the model."""
+    import pyspiel
+    from open_spiel.python.algorithms import mcts
+
+    w = model_weights()
+    before = np.zeros((1, LATENT + ACTIONS), np.float32)
+
+    class Network(mcts.Evaluator):  # type: ignore[misc]
+        def evaluate(self, state: Any) -> Any:
+            hidden = np.maximum(np.tanh(np.maximum(before @ w["d1"], 0) @ w["d2"]) @ w["p1"], 0)
+            self.logits, value = (hidden @ w["pi"])[0], float(np.tanh(hidden @ w["v"])[0, 0])
+            return np.array([value, -value])
+
+        def prior(self, state: Any) -> Any:
+            legal = state.legal_actions()
+            probs = np.exp(self.logits[legal])
+            return list(zip(legal, probs / probs.sum(), strict=True))
+
+    game, network = pyspiel.load_game("tic_tac_toe"), Network()
+    state = game.new_initial_state()
+    network.evaluate(state)
+    bot = mcts.MCTSBot(game, 2.0, SIMULATIONS, network, False, child_selection_fn=mcts.SearchNode.puct_value)
+    return {"muzero": lambda: [bot.step(state) for _ in range(batch)]}
+
+
+def mctx_searches(batch: int) -> dict[str, Callable[[], Any]]:
+    """Searches of mctx by name."""
+    import jax
+    import jax.numpy as jnp
+    import mctx
+
+    weights = {name: jnp.asarray(values) for name, values in model_weights().items()}
 
     def described(w: Any, latent: Any) -> Any:
         hidden = jax.nn.relu(latent @ w["p1"])
@@ -112,7 +144,7 @@ def mctx_searches(batch: int) -> dict[str, Callable[[], Any]]:
 
 def work(library: str) -> None:
     """Answers lines "batch name seconds" with processor seconds per search, until there are no more."""
-    make = rein_searches if library == "rein" else mctx_searches
+    make = {"rein": rein_searches, "mctx": mctx_searches, "open_spiel": open_spiel_searches}[library]
     made: dict[int, dict[str, Callable[[], Any]]] = {}
     for line in sys.stdin:
         batch, name, seconds = line.split()
@@ -159,10 +191,11 @@ def main() -> None:
     """Prints one line of JSON per row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mctx", help="Python with jax and mctx")
+    parser.add_argument("--open-spiel", help="Python with open_spiel; searches without Gumbel noise only")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--work", choices=("rein", "mctx"), help=argparse.SUPPRESS)
+    parser.add_argument("--work", choices=("rein", "mctx", "open_spiel"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         work(options.work)
@@ -170,27 +203,23 @@ def main() -> None:
     if options.mctx is None:
         parser.error("give --mctx, the Python of an environment with jax and mctx")
     workers = {"rein": Worker(sys.executable, "rein"), "mctx": Worker(options.mctx, "mctx")}
+    if options.open_spiel is not None:
+        workers["open_spiel"] = Worker(options.open_spiel, "open_spiel")
     for batch in options.batch:
         for name in ("muzero", "gumbel"):
-            rates: dict[str, list[float]] = {library: [] for library in workers}
+            taking_part = {key: one for key, one in workers.items() if name == "muzero" or key != "open_spiel"}
+            rates: dict[str, list[float]] = {library: [] for library in taking_part}
             for _ in range(options.rounds):
-                for library, worker in workers.items():
+                for library, worker in taking_part.items():
                     each = worker.seconds_per_search(batch, name, options.seconds)
                     rates[library].append(batch * SIMULATIONS / each)
-            ratios = [ours / theirs for ours, theirs in zip(rates["rein"], rates["mctx"], strict=True)]
-            row = {library: round(statistics.median(values)) for library, values in rates.items()}
-            print(
-                json.dumps(
-                    {
-                        "metric": f"search/{name}/b{batch}",
-                        "unit": "simulations per second of processor time",
-                        **row,
-                        "ratio": round(statistics.median(ratios), 2),
-                        "ratios": [round(min(ratios), 2), round(max(ratios), 2)],
-                    }
-                ),
-                flush=True,
-            )
+            row: dict[str, Any] = {library: round(statistics.median(values)) for library, values in rates.items()}
+            ours = rates.pop("rein")
+            for library, theirs in rates.items():
+                ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
+                row[f"by_{library}"] = [round(pick(ratios), 2) for pick in (statistics.median, min, max)]
+            unit = "simulations per second of processor time"
+            print(json.dumps({"metric": f"search/{name}/b{batch}", "unit": unit, **row}), flush=True)
     for worker in workers.values():
         worker.close()
 

@@ -142,6 +142,8 @@ def is_atari_chosen() -> bool:
 
 def is_self_play_chosen() -> bool:
     """Whether the configuration in force gives a board game without an opponent."""
+    if not is_given("create_environment.env_name"):
+        return False
     source = get_config_value("create_environment.env_name")
     if not isinstance(source, TurnGames) and _chosen_suite() not in ("boards", "pettingzoo"):
         return False

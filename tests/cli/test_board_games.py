@@ -14,6 +14,9 @@ import pytest
 from rein.cli import main
 
 SMALL = [
+    "--algorithm=muzero",
+    "--env=boards/tic_tac_toe",
+    "create_environment.num_parallel_environments=8",
     "simulations=8",
     "hidden_size=8",
     "latent_size=8",
@@ -29,7 +32,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def board_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "board"
-    assert main(["train", "muzero_tic_tac_toe", *SMALL, "--seed", "1", "--dir", str(path)]) == 0
+    assert main(["train", *SMALL, "--seed", "1", "--dir", str(path)]) == 0
     return path
 
 

@@ -14,6 +14,7 @@ We differ from the published pseudocode: values are scaled after the reward was 
 score; the root starts with one visit; a model may say that the game is over, from where nothing is expanded.
 """
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -127,6 +128,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         gumbel_scale: float = 1.0,
         search_backend: Backend = "auto",
         predict_exploration_fraction: float | None = None,
+        predict_num_simulations: int | None = None,
     ) -> None:
         """Makes the algorithm.
 
@@ -170,6 +172,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             gumbel_scale: c_scale of that search.
             search_backend: "auto", "host", "compiled" or "torch"; see `Planner`.
             predict_exploration_fraction: share of noise in evaluation; None: the same.
+            predict_num_simulations: `num_simulations` in evaluation; None: the same.
         """
         _check_specs(action_spec, reward_spec, name)
         check_made_for(model, action_spec)
@@ -216,7 +219,10 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
-        self._planner = Planner(rules, search_backend)
+        self._planner = predicting = Planner(rules, search_backend)
+        if predict_num_simulations is not None:
+            predicting = Planner(dataclasses.replace(rules, num_simulations=predict_num_simulations), search_backend)
+        self._planners = (predicting, self._planner)
         is_choice = action_spec.is_discrete and action_spec.ndim == 0
         self._num_actions = action_spec.num_values if is_choice else None
         self._rules = rules
@@ -272,6 +278,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
     @torch.no_grad()
     def _step(self, time_step: TimeStep, state: MCTSState, is_rollout: bool) -> tuple[AlgStep, Tensor]:
         model = self._require_model()
+        self._planner = self._planners[1 if is_rollout else 0]
         root = SearchRoot.of(time_step.observation)
         steps = root.steps.long() if is_given(root.steps) else state.steps
         found = self._search_on_host(model, root, steps, time_step, is_rollout)
@@ -295,7 +302,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
         self, model: Any, root: SearchRoot, steps: Tensor, time_step: TimeStep, is_rollout: bool
     ) -> Found | None:
         """The whole search in one call, where the model can be evaluated beside the tree."""
-        latent, rules = root.latent, self._rules
+        latent, rules = root.latent, self._planner.rules
         if not isinstance(latent, Tensor) or latent.ndim != 2 or self._keep_pred_state:
             return None
         program = self._planner.program(model, latent)
@@ -354,7 +361,7 @@ class MCTSAlgorithm(OffPolicyAlgorithm):
                 prior = mix_noise(prior, noise, fraction)
             start = Root(output, prior, self._player(root, steps, is_rollout))
             if self._rules.gumbel_actions is not None:
-                gumbel, considered = halving(prior, noise, self._rules)
+                gumbel, considered = halving(prior, noise, self._planner.rules)
                 start = start._replace(gumbel=gumbel, considered=considered)
             tree = self._planner.search(model, start)
         temperature = self._temperature(steps) if self._rules.gumbel_actions is None else None

@@ -25,6 +25,7 @@ from rein.data_structures import LossInfo
 from rein.distributions import Categorical, Distribution, compute_entropy
 from rein.nest import Nest
 from rein.networks import Network
+from rein.runtime import summary
 from rein.specs import TensorSpec
 
 
@@ -334,6 +335,8 @@ class MCTSModel(nn.Module):
         """Moves the weight of the entropy, after an update, by the mean entropy of the policies in it."""
         if self._has_alpha and self._target_entropy is not None:
             self._log_alpha.add_(self._alpha_adjust_rate * torch.sign(self._target_entropy - entropy.detach()))
+        if self._has_alpha and self._debug_summaries and summary.should_record_summaries():
+            summary.scalar(f"{self._name}/alpha", self._log_alpha.exp())
 
 
 def candidate_log_probs(distribution: Distribution, candidates: Tensor) -> Tensor:

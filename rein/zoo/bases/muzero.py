@@ -16,6 +16,7 @@ from rein.algorithms.search.simple_networks import (
     create_simple_prediction_net,
 )
 from rein.config import config, define_config, import_config
+from rein.envs.create import is_self_play_chosen
 from rein.optimizers import Adam
 from rein.runtime import LinearScheduler, scheduled
 
@@ -32,18 +33,19 @@ final_learning_rate = define_config("final_learning_rate", learning_rate)
 latent_size = define_config("latent_size", 64)
 hidden_size = define_config("hidden_size", 64)
 hidden_layers = tuple(define_config("hidden_layers", (hidden_size,)))
-discount = define_config("discount", 0.99)
+two_players = define_config("two_players", is_self_play_chosen())
+discount = define_config("discount", 1.0 if two_players else 0.99)
 simulations = define_config("simulations", 25)
 unroll_steps = define_config("unroll_steps", 5)
-td_steps = define_config("td_steps", 10)
+td_steps = define_config("td_steps", -1 if two_players else 10)
 sampled_actions = define_config("sampled_actions", None)
 reanalyze_ratio = define_config("reanalyze_ratio", 0.0)
 reanalyze_simulations = define_config("reanalyze_simulations", simulations)
 reanalyze_td_steps = define_config("reanalyze_td_steps", 5)
 target_update_period = define_config("target_update_period", 100)
 exploration_fraction = define_config("exploration_fraction", 0.25)
-two_players = define_config("two_players", False)
 dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
+search_options = define_config("search_options", {})  # Other arguments of `MCTSAlgorithm`.
 
 model = partial(
     SimpleMCTSModel,
@@ -57,6 +59,7 @@ mcts = partial(
     root_exploration_fraction=exploration_fraction,
     predict_exploration_fraction=0.0,
     predict_action_sampler=EpsilonGreedySampler(0.0),
+    **search_options,
 )
 config(
     "MuzeroAlgorithm",

@@ -16,12 +16,11 @@ pre_config(
     {
         "learning_rate": 3e-3,
         "final_learning_rate": 3e-4,
-        "discount": 1.0,
         "two_players": True,
-        "td_steps": -1,
         "hidden_size": 128,
         "unroll_steps": 3,
         "simulations": 64,
+        "search_options": {"predict_num_simulations": 256},
     }
 )
 import_config("bases/muzero.py")

@@ -3,6 +3,17 @@
 import torch
 
 from rein.algorithms.search.model_structures import ModelOutput, ModelState
+from rein.runtime.summary import SummaryWriter
+
+
+class ScalarsInMemory(SummaryWriter):
+    """Keeps the last number of each summary."""
+
+    def __init__(self):
+        self.last = {}
+
+    def scalar(self, name, value, step):
+        self.last[name] = value
 
 
 class RandomModel:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from search_worlds import Game, RandomModel, TicTacToeModel, bandit, board
+from search_worlds import Game, RandomModel, ScalarsInMemory, TicTacToeModel, bandit, board
 
 from rein import nest
 from rein.algorithms.search import (
@@ -117,6 +117,35 @@ def test_evaluation_may_have_noise_of_its_own():
     evaluated = act(mcts(bandit((0.0, 0.5, 1.0)), **noisy), many).info.candidate_action_policy
     for policy in (rollout, evaluated):
         assert len(policy.unique(dim=0)) > 1, "with the same noise in both unless told otherwise"
+
+
+@pytest.mark.parametrize("options", [{}, {"gumbel_actions": 3}])
+def test_evaluation_may_search_longer(options):
+    algorithm = mcts(bandit((0.0, 0.5, 1.0)), predict_num_simulations=50, **options)
+    for rollout, simulations in ((True, 20), (False, 50), (True, 20)):
+        act(algorithm, START, rollout)
+        assert algorithm.last_tree.child_visits().sum(1).tolist() == [simulations] * 2
+    with pytest.raises(ValueError, match="both must be at least 1"):
+        mcts(bandit((0.0, 0.5, 1.0)), predict_num_simulations=0)
+
+
+def test_rollouts_and_evaluation_have_samplers_of_their_own():
+    samplers = {"rollout_action_sampler": EpsilonGreedySampler(0.0), "predict_action_sampler": MultinomialSampler()}
+    algorithm = mcts(bandit((0.0, 0.5, 1.0)), visit_softmax_temperature_fn=WARM, **samplers)
+    many = torch.zeros(200, 1, dtype=torch.int64)
+    torch.manual_seed(0)
+    assert act(algorithm, many, rollout=True).output.unique().tolist() == [2]
+    assert act(algorithm, many).output.unique().tolist() == [0, 1, 2]
+
+
+def test_errors_of_predicted_rewards_are_shown_if_asked_for():
+    shown = ScalarsInMemory()
+    with Run(writer=shown):
+        for debug in (False, True):
+            algorithm = mcts(bandit((0.0, 0.5, 1.0)), debug_summaries=debug, name=f"debug-{debug}")
+            first = act(algorithm, START, rollout=True)
+            algorithm.rollout_step(step(START)._replace(reward=torch.tensor([1.0, 3.0])), first.state)
+    assert shown.last == {"debug-True/reward_prediction_error": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -371,6 +400,19 @@ def test_a_gumbel_search_visits_by_sequential_halving():
     # Without noise, in evaluation, ties go to the first actions.
     act(algorithm, START)
     assert (algorithm.last_tree.child_visits()[0] > 0).nonzero().flatten().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("backend", ["compiled", "torch"])
+@pytest.mark.parametrize(("visit", "scale"), [(50.0, 1.0), (2.0, 0.1)])
+def test_the_policy_of_a_gumbel_search_by_hand(backend, visit, scale):
+    rewards = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+    settings = {"known_value_bounds": (0.0, 1.0), "num_simulations": 6, "search_backend": backend}
+    algorithm = mcts(
+        bandit(tuple(rewards.tolist())), gumbel_actions=3, gumbel_visit=visit, gumbel_scale=scale, **settings
+    )
+    policy = act(algorithm, START).info.candidate_action_policy
+    most = algorithm.last_tree.child_visits()[0].max()
+    torch.testing.assert_close(policy[0].double(), ((visit + most) * scale * rewards).softmax(-1), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("backend", ["compiled", "torch"])

@@ -2,10 +2,12 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from search_worlds import ScalarsInMemory
 from torch import nn
 
 from rein.algorithms.search import MCTSModel, ModelOutput, ModelState, ModelTarget, SimpleMCTSModel, SimplePredictionNet
@@ -26,8 +28,9 @@ from rein.algorithms.search.simple_networks import (
     create_simple_prediction_net,
     min_max_normalized,
 )
-from rein.distributions import Categorical, MultiCategorical
-from rein.networks import EncodingNetwork, Network
+from rein.distributions import Beta, Categorical, MultiCategorical
+from rein.networks import BetaProjectionNetwork, CategoricalProjectionNetwork, EncodingNetwork, Network
+from rein.runtime.run import Run
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 DISCRETE = BoundedTensorSpec((), torch.int64, 0, 3)
@@ -186,16 +189,21 @@ def test_masks():
     ):
         info = loss_of(told(**repr_only, **options), out, **beyond, **target)
         torch.testing.assert_close(info.loss, torch.tensor(expected))
+    doubled = loss_of(told(**repr_only, repr_prediction_loss_weight=2.0), out, **beyond, **target)
+    torch.testing.assert_close(doubled.loss, torch.tensor([28 / 3, 28 / 3]))
 
 
 def test_the_entropy_bonus_and_its_weight():
     plain = dict(train_reward_function=False, train_game_over_function=False)
-    model = told(1, initial_alpha=0.5, target_entropy=1.0, alpha_adjust_rate=0.1, **plain)
+    model = told(1, initial_alpha=0.5, target_entropy=1.0, alpha_adjust_rate=0.1, debug_summaries=True, **plain)
     out = output([[0.0, 0.0]], logits=[[[0.0, 0.0], [0.0, 0.0]]])
     info = loss_of(model, out, value=[[0.0, 0.0]], action_policy=[[[1.0, 0.0]] * 2])
     assert info.loss.item() == pytest.approx(2 * math.log(2) - 0.5 * 2 * math.log(2))
     before = model._log_alpha.item()
-    model.adjust_alpha(info.extra["entropy"].mean())
+    shown = ScalarsInMemory()
+    with Run(writer=shown):
+        model.adjust_alpha(info.extra["entropy"].mean())
+    assert shown.last == {"MCTSModel/alpha": pytest.approx(0.5 * math.exp(0.1))}
     assert model._log_alpha.item() == pytest.approx(before + 0.1)
     model.adjust_alpha(torch.tensor(2.0))
     assert model._log_alpha.item() == pytest.approx(before)
@@ -222,6 +230,11 @@ def test_representation_losses_by_hand():
         nn.init.eye_(layer.weight)
         nn.init.zeros_(layer.bias)
     torch.testing.assert_close(loss(pred, target.clone()), torch.tensor([[0.0, -4 / math.sqrt(20)]]))
+    loss = AsymmetricSimSiamLoss(2, proj_hidden_sizes=(7,), pred_hidden_sizes=(3, 4), output_size=5)
+    sizes = [[tuple(p.shape) for p in part.parameters() if p.ndim == 2] for part in (loss.projection, loss.prediction)]
+    assert sizes == [[(7, 2), (5, 7)], [(3, 5), (4, 3), (5, 4)]]
+    with pytest.raises(ValueError, match="leave it False"):
+        AsymmetricSimSiamLoss(2, fixed_weight_norm=True)
 
 
 def test_what_a_simple_model_says():
@@ -324,6 +337,19 @@ def test_a_prediction_net_may_give_many_numbers():
     assert distribution.batch_shape == (3,)
     assert over.tolist() == [-2.0] * 3
     assert state == ()
+
+
+def test_the_policy_of_a_prediction_net_may_be_another():
+    trunk = lambda input_tensor_spec: EncodingNetwork(input_tensor_spec, fc_layer_params=(8,))  # noqa: E731
+    own = {
+        "discrete_projection_net_ctor": partial(CategoricalProjectionNetwork, logits_init_output_factor=0.0),
+        "continuous_projection_net_ctor": BetaProjectionNetwork,
+    }
+    (*_, choice, _), _ = SimplePredictionNet(TensorSpec((4,)), DISCRETE, trunk, **own)(torch.randn(3, 4))
+    torch.testing.assert_close(choice.log_probs.exp(), torch.full((3, 4), 0.25))
+    box = BoundedTensorSpec((2,), torch.float32, -1, 1)
+    (*_, vector, _), _ = SimplePredictionNet(TensorSpec((4,)), box, trunk, **own)(torch.randn(3, 4))
+    assert isinstance(vector, Beta)
 
 
 def randomized(model):

@@ -128,6 +128,13 @@ def test_the_copy_of_the_model_follows():
     learner.after_update((), info)
     assert not differ()
     assert not any(p.requires_grad for p in learner._target_model.parameters())
+    slow = impl(reanalyze_algorithm_ctor=MCTS, reanalyze_ratio=1.0, target_update_period=1, target_update_tau=0.25)
+    ours, theirs = (model._representation_net.layers[0].bias for model in (slow.model, slow._target_model))
+    before = theirs.clone()
+    with torch.no_grad():
+        ours.copy_(before + 1.0)
+    slow.after_update((), info)
+    torch.testing.assert_close(theirs, before + 0.25)
 
 
 def test_observations_may_be_augmented():
