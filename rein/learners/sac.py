@@ -156,7 +156,9 @@ class SAC(Learner):
             log_probs: [B, 1], from `compute_loss_pi`.
             per_weights: [B, 1] importance weights, or a number.
         """
-        return (per_weights * self.algorithm._alpha_loss(log_probs).unsqueeze(-1)).mean()
+        return (
+            per_weights * self.algorithm._alpha_loss(log_probs, self.algorithm._target_entropy).unsqueeze(-1)
+        ).mean()
 
     def _losses(
         self, batch: Mapping[str, Any], n_step: float, per_weights: Any

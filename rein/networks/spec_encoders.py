@@ -158,6 +158,18 @@ def shared_image_encoders(observation_spec: Nest, networks: Sequence[Network]) -
     return encoders if images and counts == {images} else None
 
 
+def with_shared_encoders(observation_spec: Nest, make: Callable[[Nest], tuple[Network | None, ...]]) -> tuple[Any, ...]:
+    """Networks, and in front of them the encoders that they share, or None: see `shared_image_encoders`.
+
+    Args:
+        observation_spec: of what is observed.
+        make: builds the networks, some of them maybe None, for the spec of what they get to see of an observation.
+    """
+    networks = make(observation_spec)
+    encoders = shared_image_encoders(observation_spec, [one for one in networks if one is not None])
+    return (None, *networks) if encoders is None else (encoders, *make(encoders.output_spec))
+
+
 def _is_image_encoder(module: nn.Module) -> bool:
     return isinstance(module, SpecEncoder) and module.has_convolutions
 

@@ -8,7 +8,8 @@ With the policy mu, the critics Q_i and their slow copies mu' and Q'_i:
 
 Beyond the papers of both: vector rewards, with targets for each dimension and a weighted sum for the actor; any `TDLoss` over
 longer sequences; recurrent networks; dQ/da may be clipped. The actor's loss is the squared error whose gradient is -dQ/da, so
-that no gradient of the critics' parameters is computed for it.
+that no gradient of the critics' parameters is computed for it. Images are encoded once for actor and critics, unless one of
+them is told what to do with them; only the critics' loss trains the encoder (Yarats et al. 2021, arXiv:1910.01741).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rein import nest
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.losses.critics import (
     Critics,
@@ -35,6 +37,7 @@ from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, o
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import Network
+from rein.networks.spec_encoders import ImageEncoders, with_shared_encoders
 from rein.runtime.schedules import Scheduler, as_scheduler
 from rein.specs import TensorSpec
 from rein.statistics import TargetUpdater
@@ -149,8 +152,12 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
             is_noise_kept: whether the exploration noise of a step depends on that before it.
         """
         actions = ContinuousActions(action_spec, name)
-        actor = actor_network_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
-        critic = critic_network_ctor(input_tensor_spec=(observation_spec, action_spec))
+
+        def make(spec: Nest) -> tuple[Network, Network]:
+            actor = actor_network_ctor(input_tensor_spec=spec, action_spec=action_spec)
+            return actor, critic_network_ctor(input_tensor_spec=(spec, action_spec))
+
+        encoder, actor, critic = with_shared_encoders(observation_spec, make)
         critics = Critics(critic, num_critic_replicas, reward_spec)
         state_spec = DdpgState(
             actor=DdpgActorState(actor=actor.state_spec, critics=critics.state_spec),
@@ -176,9 +183,12 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
         self._actions = actions
         self._actor_network, self._target_actor_network = actor, actor.copy()
         self._critic_networks, self._target_critic_networks = critics, critics.copy()
+        self._encoder: ImageEncoders | None = encoder
+        self._target_encoder: ImageEncoders | None = None if encoder is None else encoder.copy()
+        targets = (self._target_actor_network, self._target_critic_networks, self._target_encoder)
         self._update_targets = TargetUpdater(
-            [self._actor_network, self._critic_networks],
-            [self._target_actor_network, self._target_critic_networks],
+            [one for one in (actor, critics, encoder) if one is not None],
+            [one for one in targets if one is not None],
             tau=target_update_tau,
             period=target_update_period,
         )
@@ -190,10 +200,10 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
         if actor_optimizer is not None:
             self.add_optimizer(actor_optimizer, [actor])
         if critic_optimizer is not None:
-            self.add_optimizer(critic_optimizer, [critics])
+            self.add_optimizer(critic_optimizer, [one for one in (critics, encoder) if one is not None])
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
-        return ["_target_actor_network", "_target_critic_networks"]
+        return ["_target_actor_network", "_target_critic_networks", "_target_encoder"]
 
     def convert_train_state_to_predict_state(self, state: DdpgState) -> DdpgState:
         """The state of the actor; noise starts anew."""
@@ -203,7 +213,7 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
 
     def predict_step(self, inputs: TimeStep, state: DdpgState) -> AlgStep:
         """mu(s), or with chance `epsilon_greedy` with noise."""
-        action, actor_state = self._actor_network(inputs.observation, state.actor.actor)
+        action, actor_state = self._actor_network(self._encode(inputs.observation), state.actor.actor)
         noise = state.noise
         if self._epsilon_greedy > 0.0:
             explored, noise = self._explored(action, noise)
@@ -212,7 +222,7 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
 
     def rollout_step(self, time_step: TimeStep, state: DdpgState) -> AlgStep:
         """mu(s) with noise, or with chance `rollout_random_action` a uniformly random action."""
-        action, actor_state = self._actor_network(time_step.observation, state.actor.actor)
+        action, actor_state = self._actor_network(self._encode(time_step.observation), state.actor.actor)
         action, noise = self._explored(action, state.noise)
         random_action = self._rollout_random_action()
         if random_action > 0.0:
@@ -228,14 +238,22 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
 
     def _follow(self, observation: Nest, action: Nest, state: DdpgState, new_state: DdpgState) -> DdpgState:
         """Lets the recurrent networks that only learning uses see a step of the rollout."""
-        pair = (observation, action)
+        pair, seen = (self._encode(observation), action), self._encode_for_targets(observation)
         critics = DdpgCriticState(
             critics=self._critic_networks(pair, state.critics.critics)[1],
-            target_actor=self._target_actor_network(observation, state.critics.target_actor)[1],
-            target_critics=self._target_critic_networks(pair, state.critics.target_critics)[1],
+            target_actor=self._target_actor_network(seen, state.critics.target_actor)[1],
+            target_critics=self._target_critic_networks((seen, action), state.critics.target_critics)[1],
         )
         actor = new_state.actor._replace(critics=self._critic_networks(pair, state.actor.critics)[1])
         return new_state._replace(actor=actor, critics=critics)
+
+    def _encode(self, observation: Nest) -> Nest:
+        """The observation [..., *shape] as actor and critics see it."""
+        return observation if self._encoder is None else self._encoder(observation)[0]
+
+    def _encode_for_targets(self, observation: Nest) -> Nest:
+        """The observation [..., *shape] as the targets of both see it."""
+        return observation if self._target_encoder is None else self._target_encoder(observation)[0]
 
     # Learning.
 
@@ -249,8 +267,9 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
 
     def learn(self, steps: Steps, inputs: TimeStep, state: DdpgState, rollout_info: DdpgInfo) -> AlgStep:
         """The values of the stored and of the target action and, when its turn has come, the actor's loss."""
-        pair = steps.take((inputs.observation, rollout_info.action), steps.before_last)
-        values, critics_state = self._critic_networks(pair, state.critics.critics)
+        observation, stored = steps.take((inputs.observation, rollout_info.action), steps.before_last)
+        seen = self._encode(observation)
+        values, critics_state = self._critic_networks((seen, stored), state.critics.critics)
         target, critic_state = self._target_step(steps.take(inputs.observation, steps.after_first), state.critics)
         reward, step_type, discount, discounted_return = steps.turn(
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
@@ -264,7 +283,7 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
         )
         action, actor_state = (), state.actor
         if self._updates_actor():
-            action, loss, actor_state = self._actor_step(steps.take(inputs.observation, steps.policy), state.actor)
+            action, loss, actor_state = self._actor_step(self._seen_by_actor(steps, inputs, seen), state.actor)
             info = info._replace(actor_loss=steps.put(loss, steps.policy))
         state = DdpgState(actor=actor_state, critics=critic_state._replace(critics=critics_state))
         return AlgStep(output=action, state=state, info=info)
@@ -272,6 +291,21 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
     def _updates_actor(self) -> bool:
         """Whether the update that is being prepared moves the actor."""
         return True
+
+    def _seen_by_actor(self, steps: Steps, inputs: TimeStep, seen: Nest) -> Nest:
+        """The observations that the actor learns from, of which its loss does not reach the encoder.
+
+        Args:
+            steps: which steps are needed where.
+            inputs: [B, T, ...].
+            seen: by the critics, at the steps before the last.
+        """
+        if self._encoder is None:
+            return steps.take(inputs.observation, steps.policy)
+        if steps.cover(steps.before_last, steps.policy):
+            return nest.map_structure(Tensor.detach, steps.select(seen, steps.before_last, steps.policy))
+        with torch.no_grad():
+            return self._encode(steps.take(inputs.observation, steps.policy))
 
     def _actor_step(self, observation: Nest, state: DdpgActorState) -> tuple[Nest, Tensor, DdpgActorState]:
         """mu(s), and a loss [B] whose gradient is -dQ/da dmu/dtheta."""
@@ -292,6 +326,7 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
     @torch.no_grad()
     def _target_step(self, observation: Nest, state: DdpgCriticState) -> tuple[Tensor, DdpgCriticState]:
         """min_i Q'_i(s, mu'(s)), [B] or [B, D]."""
+        observation = self._encode_for_targets(observation)
         action, actor_state = self._target_actor_network(observation, state.target_actor)
         action = self._smoothed(action)
         values, critics_state = self._target_critic_networks((observation, action), state.target_critics)

@@ -156,7 +156,7 @@ class DqnAlgorithm(SacAlgorithm):
 
     def quick_actor(self) -> QuickActor | None:
         """The same on the host, if the network is small and there is one reward."""
-        if self._reward_spec.ndim or self._critic_networks is None or _acts_otherwise(type(self)):
+        if self._reward_spec.ndim or self._critic_networks is None or self._encoder or _acts_otherwise(type(self)):
             return None
         return HostGreedyPolicy.of(self._critic_networks.networks, self._rollout_epsilon_greedy)
 
@@ -187,11 +187,11 @@ class DqnAlgorithm(SacAlgorithm):
         """Values of the stored actions and of the target actions."""
         observation, action = steps.take((inputs.observation, rollout_info.action), steps.before_last)
         next_observation = steps.take(inputs.observation, steps.after_first)
-        q, critic_state = self._q(self._critic_networks, observation, state.action.critic)
+        q, critic_state = self._q(self._critic_networks, self._encode(observation), state.action.critic)
         with torch.no_grad():
             next_q = q
             if not self._target_net_target_action and not steps.cover(steps.before_last, steps.after_first):
-                next_q, _ = self._q(self._critic_networks, next_observation, ())
+                next_q, _ = self._q(self._critic_networks, self._encode(next_observation), ())
             target, target_state = self._target(next_observation, next_q, state.critic.target_critics)
         reward, step_type, discount, discounted_return = steps.turn(
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
@@ -209,7 +209,7 @@ class DqnAlgorithm(SacAlgorithm):
 
     def _target(self, observation: Nest, q: Any, state: Nest) -> tuple[Tensor, Nest]:
         """min_i Q'_i(s, a*), [B, ...]; `q` holds the outputs of the critics, for double Q-learning."""
-        target_q, state = self._q(self._target_critic_networks, observation, state)
+        target_q, state = self._q(self._target_critic_networks, self._encode_for_targets(observation), state)
         lowest = self._minimum(target_q)
         best = self._weighted(lowest if self._target_net_target_action else self._minimum(q)).argmax(-1)
         return select_action_value(lowest.unsqueeze(1), best).squeeze(1), state

@@ -158,7 +158,7 @@ class OacAlgorithm(SacAlgorithm):
         policy = super()._explore(inputs, state)
         if not self._is_optimistic:
             return policy
-        distribution = self._optimistic(inputs.observation, policy.distribution)
+        distribution = self._optimistic(self._encode(inputs.observation), policy.distribution)
         return policy._replace(action=sample_action_distribution(distribution), distribution=distribution)
 
     def _optimistic(self, observation: Nest, distribution: Nest) -> Nest:

@@ -14,6 +14,8 @@ critic losses see it at every step. What differs between continuous, discrete an
 Deviations from the paper: every step of a sampled sequence has all three losses, and LAST steps none. The gradient of the
 actor goes through dQ/da, which can be clipped, and computes no gradient for the critics. Log alpha is used in eq. 18 in
 the place of alpha. With a prior pi_0, log pi becomes log pi - log pi_0 everywhere: the policy stays near the prior.
+Images are encoded once for the actor and all critics, unless one of them is told what to do with them; only the critics'
+losses train the encoder (Yarats et al. 2021, arXiv:1910.01741), and the target critics have a slow copy of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,6 +50,7 @@ from rein.algorithms.off_policy.sac_settings import (
     check_rewards,
     check_settings,
     find_target_entropy,
+    masked_target_entropy,
     negated_divergence,
 )
 from rein.algorithms.off_policy.sac_structures import (
@@ -73,7 +76,8 @@ from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_length, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
+from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork, has_mask, is_forbidden
+from rein.networks.spec_encoders import ImageEncoders, with_shared_encoders
 from rein.runtime import summary
 from rein.specs import TensorSpec
 from rein.statistics import AdaptiveNormalizer, TargetUpdater
@@ -92,6 +96,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     is_compilable = True
 
     _target_entropy: Tensor
+    _masked_target_entropy: Tensor | None
 
     def __init__(
         self,
@@ -153,6 +158,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             critic_loss_ctor: called as `ctor(name=, debug_summaries=)` for each critic; None is `OneStepTDLoss`.
             target_entropy: entropy in nats that alpha is tuned for: a number, or a function of the action spec; None is
                 `calc_default_target_entropy`. For mixed actions maybe a pair, for the discrete and the continuous one.
+                Where a mask leaves n valid actions, the function gets the spec of n actions.
             prior_actor_ctor: called as `ctor(observation_spec, action_spec, debug_summaries=)`; makes the prior that
                 the policy should stay near, in the place of high entropy.
             target_kld_per_dim: with a prior, alpha is tuned for this KL divergence, times the number of actions.
@@ -188,17 +194,12 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             reproduce_locomotion=reproduce_locomotion,
             one_transition=one_transition,
         )
-        actor, critic = make_networks(
-            name,
-            observation_spec,
-            parts,
-            actor_network_cls,
-            critic_network_cls,
-            q_network_cls,
-            discrete_actor_network_cls,
+        network_ctors = (actor_network_cls, critic_network_cls, q_network_cls, discrete_actor_network_cls)
+        encoder, actor, critic = with_shared_encoders(
+            observation_spec, lambda spec: make_networks(name, spec, parts, *network_ctors)
         )
         critics = None if critic is None else self._make_critics(critic, num_critic_replicas, reward_spec, parts)
-        head = make_head(actor, parts, action_spec)
+        head = make_head(actor, parts, action_spec, encoder is not None)
         state_spec = train_state_spec(head, actor, critics)
         check_one_transition(one_transition, config, state_spec, name)
         super().__init__(
@@ -216,6 +217,8 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             name=name,
         )
         self._head: ActionHead = head
+        self._encoder: ImageEncoders | None = encoder
+        self._target_encoder: ImageEncoders | None = None
         self._actor_network = actor
         self._critic_networks = critics
         self._target_critic_networks: Critics | None = None
@@ -240,13 +243,19 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             target_entropy = partial(negated_divergence, target_kld_per_dim)
         target_entropies = find_target_entropy(name, target_entropy, head.parts(action_spec))
         self.register_buffer("_target_entropy", target_entropies, persistent=False)
+        is_masked = has_mask(observation_spec, parts.discrete)
+        masked = masked_target_entropy(target_entropy, head.num_temperatures, parts.discrete) if is_masked else None
+        self.register_buffer("_masked_target_entropy", masked, persistent=False)
         self._critic_losses = nn.ModuleList()
         if critics is not None:
             ctor = self._critic_loss_ctor(critic_loss_ctor, critics)
             losses = [ctor(name=f"critic_loss{i}", debug_summaries=debug_summaries) for i in range(num_critic_replicas)]
             self._critic_losses.extend(losses)
             targets = self._target_critic_networks = critics.copy()
-            self._target_updater = TargetUpdater(critics, targets, target_update_tau, target_update_period)
+            self._target_encoder = None if encoder is None else encoder.copy()
+            followed = [one for one in (critics, encoder) if one is not None]
+            followers = [one for one in (targets, self._target_encoder) if one is not None]
+            self._target_updater = TargetUpdater(followed, followers, target_update_tau, target_update_period)
             self._add_optimizers(actor_optimizer, critic_optimizer, alpha_optimizer)
 
     # Acting.
@@ -275,13 +284,26 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
 
     def _pick(self, inputs: TimeStep, state: SacActionState, choose: Choose) -> Policy:
         """The policy, with actions picked by `choose`."""
-        return self._head.policy(inputs.observation, state, choose, self._policy_values, self._alpha())
+        return self._policy_at(self._encode(inputs.observation), state, choose)
+
+    def _policy_at(self, seen: Nest, state: SacActionState, choose: Choose) -> Policy:
+        """The same for what the networks see of observations."""
+        return self._head.policy(seen, state, choose, self._policy_values, self._alpha())
+
+    def _encode(self, observation: Nest) -> Nest:
+        """The observation [..., *shape] as actor and critics see it."""
+        return observation if self._encoder is None else self._encoder(observation)[0]
+
+    def _encode_for_targets(self, observation: Nest) -> Nest:
+        """The observation [..., *shape] as target critics see it."""
+        return observation if self._target_encoder is None else self._target_encoder(observation)[0]
 
     def _follow(self, observation: Nest, action: Nest, state: SacState) -> SacState:
         """`state` with the critics' states after `action`, which stands for stored and fresh action alike."""
-        critic_input = self._head.critic_input(observation, action)
+        critic_input = self._head.critic_input(self._encode(observation), action)
+        target_input = self._head.critic_input(self._encode_for_targets(observation), action)
         _, critics = self._q(self._critic_networks, critic_input, state.critic.critics)
-        _, target_critics = self._q(self._target_critic_networks, critic_input, state.critic.target_critics)
+        _, target_critics = self._q(self._target_critic_networks, target_input, state.critic.target_critics)
         spec = self._train_state_spec
         return state._replace(
             actor=() if nest.is_empty(spec.actor) else critics,
@@ -301,11 +323,14 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
     def learn(self, steps: Steps, inputs: TimeStep, state: SacState, rollout_info: SacInfo) -> AlgStep:
         """Policy, values and losses."""
         policy_inputs = steps.take(inputs, steps.policy)
-        policy = self._policy(policy_inputs, state.action)
-        actor, actor_state = self._actor_loss(policy_inputs.observation, policy, state.actor)
-        critics, critics_state = self._taken_values(
-            steps, inputs.observation, rollout_info.action, policy, state.critic.critics
-        )
+        seen = self._encode(policy_inputs.observation)
+        policy = self._policy(policy_inputs, seen, state.action)
+        actor, actor_state = self._actor_loss(seen, policy, state.actor)
+        if not steps.cover(steps.policy, steps.before_last):
+            seen = self._encode(steps.take(inputs.observation, steps.before_last))
+        else:
+            seen = steps.select(seen, steps.policy, steps.before_last)
+        critics, critics_state = self._taken_values(steps, seen, rollout_info.action, policy, state.critic.critics)
         following, log_pi = self._following(steps, inputs, policy)
         target_critic, target_state = self._target_values(
             steps.take(inputs.observation, steps.after_first), *following, state.critic.target_critics
@@ -320,7 +345,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
             action_distribution=steps.put(policy.distribution, steps.policy),
             actor=steps.put(actor, steps.policy),
             critic=SacCriticInfo(steps.put(critics, steps.before_last), steps.put(target_critic, steps.after_first)),
-            alpha=steps.put(self._alpha_loss(policy.log_pi), steps.policy),
+            alpha=steps.put(self._alpha_loss(policy.log_pi, self._wanted_entropy(policy.distribution)), steps.policy),
             log_pi=log_pi,
             discounted_return=discounted_return,
         )
@@ -331,9 +356,9 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         """All but the first, if `reproduce_locomotion` says so."""
         return range(1, length) if self._reproduce_locomotion else super()._policy_steps(length)
 
-    def _policy(self, inputs: TimeStep, state: SacActionState) -> Policy:
-        """Samples a ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior."""
-        policy = self._pick(inputs, state, _sample_for_training)
+    def _policy(self, inputs: TimeStep, seen: Nest, state: SacActionState) -> Policy:
+        """Samples a ~ pi(.|s) with log pi(a|s), less log pi_0(a|s) if there is a prior; `seen` are the encoded inputs."""
+        policy = self._policy_at(seen, state, _sample_for_training)
         if self._prior_actor is None:
             return policy
         prior = self._prior_actor.train_step(inputs, (), ()).output
@@ -341,9 +366,9 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         log_prior = torch.stack([compute_log_probability(part, action) for part, action in parts], -1)
         return policy._replace(log_pi=policy.log_pi - log_prior)
 
-    def _actor_loss(self, observation: Nest, policy: Policy, state: Nest) -> tuple[LossInfo, Nest]:
+    def _actor_loss(self, seen: Nest, policy: Policy, state: Nest) -> tuple[LossInfo, Nest]:
         """J_pi = alpha log pi(a|s) - Q(s, a), whose gradient is taken through dQ/da."""
-        value, state = self._head.climbed(observation, policy, state, self._policy_values)
+        value, state = self._head.climbed(seen, policy, state, self._policy_values)
         neg_entropy = policy.log_pi.sum(-1)
         if value is None:
             return LossInfo(extra=SacActorInfo(neg_entropy=neg_entropy)), state
@@ -351,14 +376,12 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         entropy_term = self._alpha()[-1] * policy.log_pi[:, -1]
         return LossInfo(loss=ascent + entropy_term, extra=SacActorInfo(ascent, neg_entropy)), state
 
-    def _taken_values(
-        self, steps: Steps, observation: Nest, action: Nest, policy: Policy, state: Nest
-    ) -> tuple[Tensor, Nest]:
+    def _taken_values(self, steps: Steps, seen: Nest, action: Nest, policy: Policy, state: Nest) -> tuple[Tensor, Nest]:
         """Q_i(s_t, a_t), [B, n, ...], from the outputs that `policy` is made of where it has them."""
-        observation, action = steps.take((observation, action), steps.before_last)
+        action = steps.take(action, steps.before_last)
         if self._head.policy_is_critic and steps.cover(steps.policy, steps.before_last):
             return self._head.of_taken(steps.select(policy.q, steps.policy, steps.before_last), action), ()
-        q, state = self._q(self._critic_networks, self._head.critic_input(observation, action), state)
+        q, state = self._q(self._critic_networks, self._head.critic_input(seen, action), state)
         return self._head.of_taken(q, action), state
 
     def _following(self, steps: Steps, inputs: TimeStep, policy: Policy) -> tuple[tuple[Nest, Nest], Tensor]:
@@ -367,20 +390,29 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         if steps.cover(steps.policy, steps.after_first):
             return steps.select((policy.action, policy.distribution), steps.policy, steps.after_first), log_pi
         with torch.no_grad():
-            following = self._policy(steps.take(inputs, steps.after_first), SacActionState())
+            next_inputs = steps.take(inputs, steps.after_first)
+            following = self._policy(next_inputs, self._encode(next_inputs.observation), SacActionState())
         log_pi = log_pi + steps.put(following.log_pi, steps.after_first)
         return (following.action, following.distribution), log_pi
 
     @torch.no_grad()
     def _target_values(self, observation: Nest, action: Nest, distribution: Nest, state: Nest) -> tuple[Tensor, Nest]:
         """min_i Q'_i(s, a) of a fresh action, [B, ...]; of a discrete one the mean under its distribution."""
-        critic_input = self._head.critic_input(observation, action)
+        critic_input = self._head.critic_input(self._encode_for_targets(observation), action)
         q, state = self._q(self._target_critic_networks, critic_input, state)
         return self._head.expected(self._minimum(q), distribution), state
 
-    def _alpha_loss(self, log_pi: Tensor) -> Tensor:
+    def _alpha_loss(self, log_pi: Tensor, target_entropy: Tensor) -> Tensor:
         """J_alpha = log alpha (-log pi(a|s) - target entropy), [B], summed over temperatures."""
-        return (self._log_alpha * (-log_pi - self._target_entropy).detach()).sum(-1)
+        return (self._log_alpha * (-log_pi - target_entropy).detach()).sum(-1)
+
+    def _wanted_entropy(self, distribution: Nest) -> Tensor:
+        """The target entropies, [K]; [B, K] with masks, which leave fewer actions to choose from."""
+        if self._masked_target_entropy is None:
+            return self._target_entropy
+        num_valid = (~is_forbidden(self._head.parts(distribution)[0].logits)).sum(-1)
+        of_choices = self._masked_target_entropy[num_valid].unsqueeze(-1)
+        return torch.cat([of_choices, self._target_entropy[1:].expand(len(of_choices), -1)], -1)
 
     def calc_loss(self, info: SacInfo) -> LossInfo:
         """The sum of the losses of actor, critics and alpha."""
@@ -471,16 +503,16 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         if actor is not None and self._actor_network is not None:
             self.add_optimizer(actor, [self._actor_network])
         if critic is not None and self._critic_networks is not None:
-            self.add_optimizer(critic, [self._critic_networks])
+            self.add_optimizer(critic, [one for one in (self._critic_networks, self._encoder) if one is not None])
         if alpha is not None:
             self.add_optimizer(alpha, [self._log_alpha])
 
     def _trainable_attributes_to_ignore(self) -> list[str]:
-        return ["_target_critic_networks"]
+        return ["_target_critic_networks", "_target_encoder"]
 
     def _state_prefixes_to_ignore(self) -> list[str]:
-        learning = ["_critic_networks", "_target_critic_networks", "_target_updater", "_critic_losses", "_optimizers"]
-        return learning if self._is_eval else []
+        critics = ["_critic_networks", "_target_critic_networks", "_target_encoder"]
+        return [*critics, "_target_updater", "_critic_losses", "_optimizers"] if self._is_eval else []
 
     def _summarize_alpha(self) -> None:
         if self._debug_summaries and summary.should_record_summaries():

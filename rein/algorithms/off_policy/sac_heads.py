@@ -44,6 +44,9 @@ class Policy(NamedTuple):
 Choose: TypeAlias = Callable[[Nest], tuple[Nest, Any]]
 """From distributions to an action and its log-probability [B], or `()` in its place."""
 
+Actor: TypeAlias = Callable[[Nest, Nest], tuple[Nest, Nest]]
+"""From what is seen and a state to distributions and the new state."""
+
 PolicyValues: TypeAlias = Callable[[Nest, Nest], tuple[Tensor, Tensor, Nest]]
 """From input and state of the critics to all their outputs, one number for each action, and the new state."""
 
@@ -88,7 +91,7 @@ class ContinuousHead:
     num_temperatures = 1
     policy_is_critic = False
 
-    def __init__(self, actor: Network) -> None:
+    def __init__(self, actor: Actor) -> None:
         self._actor = actor
 
     def policy(
@@ -214,7 +217,7 @@ class MixedHead:
     num_temperatures = 2
     policy_is_critic = False
 
-    def __init__(self, actor: Network, action_spec: Nest) -> None:
+    def __init__(self, actor: Actor, action_spec: Nest) -> None:
         self._actor = actor
         self._kind: Any = type(action_spec)
 
@@ -268,10 +271,24 @@ class MixedHead:
         return tuple(per_action)
 
 
-def make_head(actor: Network | None, parts: "ActionParts", action_spec: Nest) -> ActionHead:
-    """The head for the kind of action that `parts` shows."""
-    if actor is None:
+def make_head(
+    network: Network | None, parts: "ActionParts", action_spec: Nest, is_behind_encoder: bool = False
+) -> ActionHead:
+    """The head for the kind of action that `parts` shows.
+
+    Args:
+        network: the actor.
+        parts: what the action consists of.
+        action_spec: its spec.
+        is_behind_encoder: whether the actor sees what the critics learn to encode, and must not change that.
+    """
+    if network is None:
         return DiscreteHead()
+
+    def behind_encoder(seen: Nest, state: Nest) -> tuple[Nest, Nest]:
+        return network(nest.map_structure(Tensor.detach, seen), state)
+
+    actor: Actor = behind_encoder if is_behind_encoder else network
     if parts.continuous == ():
         return ChosenHead(actor)
     return ContinuousHead(actor) if parts.discrete == () else MixedHead(actor, action_spec)

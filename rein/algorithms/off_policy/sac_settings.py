@@ -12,7 +12,7 @@ from rein.algorithms.off_policy.sac_heads import ActionParts
 from rein.distributions import calc_default_target_entropy
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.specs import TensorSpec
+from rein.specs import BoundedTensorSpec, TensorSpec
 
 TargetEntropy: TypeAlias = float | Callable[[Nest], float] | None
 TargetEntropies: TypeAlias = TargetEntropy | Sequence[TargetEntropy]
@@ -73,13 +73,30 @@ def find_target_entropy(name: str, given: TargetEntropies, action_specs: Sequenc
         given: a number, a function of the action spec or None (the default), for all temperatures or for each.
         action_specs: the K parts of the action spec.
     """
-    each = list(given) if isinstance(given, Sequence) else [given] * len(action_specs)
+    each = _each(given, len(action_specs))
     if len(each) != len(action_specs):
         raise ValueError(
             f"{name}: target_entropy has {len(each)} values, there is/are {len(action_specs)} temperature(s)"
         )
     found = [_target_entropy(one, spec) for one, spec in zip(each, action_specs, strict=True)]
     return torch.tensor(found, dtype=torch.float32)
+
+
+def masked_target_entropy(given: TargetEntropies, num_temperatures: int, action_spec: BoundedTensorSpec) -> Tensor:
+    """The target entropy of the first temperature for a mask with 0 to A valid values, [A + 1]: that of so many actions.
+
+    Args:
+        given: see `find_target_entropy`; a number counts for every mask.
+        num_temperatures: K.
+        action_spec: of the discrete action, which has A values.
+    """
+    dtype = action_spec.dtype
+    fewer = [BoundedTensorSpec((), dtype, 0, max(0, valid - 1)) for valid in range(action_spec.num_values + 1)]
+    return torch.tensor([_target_entropy(_each(given, num_temperatures)[0], spec) for spec in fewer])
+
+
+def _each(given: TargetEntropies, num_temperatures: int) -> list[TargetEntropy]:
+    return list(given) if isinstance(given, Sequence) else [given] * num_temperatures
 
 
 def _target_entropy(given: TargetEntropy, action_spec: Nest) -> float:

@@ -20,7 +20,7 @@ from rein.framework.on_policy_algorithm import OnPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, HostPolicy, Network, ValueNetwork
-from rein.networks.spec_encoders import ImageEncoders, shared_image_encoders
+from rein.networks.spec_encoders import ImageEncoders, with_shared_encoders
 from rein.specs import TensorSpec
 
 
@@ -88,7 +88,12 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             debug_summaries: write more summaries.
             name: name in summaries.
         """
-        encoder, actor, value = _networks(observation_spec, action_spec, actor_network_ctor, value_network_ctor)
+
+        def make(spec: Nest) -> tuple[Network, Network | None]:
+            actor = actor_network_ctor(input_tensor_spec=spec, action_spec=action_spec)
+            return actor, None if value_network_ctor is None else value_network_ctor(input_tensor_spec=spec)
+
+        encoder, actor, value = with_shared_encoders(observation_spec, make)
         if value is not None and reward_spec.numel > 1:
             value = value.make_parallel(reward_spec.numel)
         super().__init__(
@@ -106,7 +111,7 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
             debug_summaries=debug_summaries,
             name=name,
         )
-        self._encoder = encoder
+        self._encoder: ImageEncoders | None = encoder
         self._actor_network = actor
         self._value_network = value
         self._epsilon_greedy = default_epsilon_greedy(epsilon_greedy, config)
@@ -187,20 +192,3 @@ class ActorCriticAlgorithm(OnPolicyAlgorithm):
 
     def _state_prefixes_to_ignore(self) -> list[str]:
         return ["_value_network", "_loss", "_optimizers"] if self._is_eval else []
-
-
-def _networks(
-    observation_spec: Nest,
-    action_spec: Nest,
-    actor_ctor: Callable[..., Network],
-    value_ctor: Callable[..., Network] | None,
-) -> tuple[ImageEncoders | None, Network, Network | None]:
-    """The encoder that actor and critic share, if there is one, and the two."""
-
-    def make(spec: Nest) -> tuple[Network, Network | None]:
-        actor = actor_ctor(input_tensor_spec=spec, action_spec=action_spec)
-        return actor, None if value_ctor is None else value_ctor(input_tensor_spec=spec)
-
-    actor, value = make(observation_spec)
-    encoder = shared_image_encoders(observation_spec, [one for one in (actor, value) if one is not None])
-    return (encoder, actor, value) if encoder is None else (encoder, *make(encoder.output_spec))

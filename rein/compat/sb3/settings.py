@@ -169,9 +169,9 @@ class RandomStartSac(SacAlgorithm):
         self._random_action = random_action
         self._log_volume = log_volume
 
-    def _policy(self, inputs: TimeStep, state: Any) -> Any:
+    def _policy(self, inputs: TimeStep, seen: Any, state: Any) -> Any:
         """Samples actions, with the log-probability of what they are in [-1, 1]."""
-        policy = super()._policy(inputs, state)
+        policy = super()._policy(inputs, seen, state)
         return policy._replace(log_pi=policy.log_pi + self._log_volume)
 
     def rollout_step(self, inputs: TimeStep, state: Any) -> AlgStep:

@@ -12,7 +12,7 @@ from torch import Tensor
 from rein import nest
 from rein.algorithms.losses import OneStepTDLoss, TDLoss
 from rein.algorithms.off_policy import SacAlgorithm
-from rein.algorithms.off_policy.sac_structures import SacInfo
+from rein.algorithms.off_policy.sac_structures import SacActionState, SacInfo
 from rein.algorithms.regularization import UniformPriorActor
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
 from rein.distributions import Categorical, calc_default_target_entropy
@@ -20,6 +20,7 @@ from rein.framework import Batch, TrainerConfig
 from rein.framework.steps import steps_at_once
 from rein.framework.updating.gradients import valid_masks
 from rein.networks import (
+    MASK_KEY,
     ActorDistributionNetwork,
     ActorDistributionRNNNetwork,
     CriticNetwork,
@@ -458,6 +459,28 @@ def test_target_entropy_may_be_a_number_a_function_or_the_default() -> None:
     assert make()._target_entropy.item() == pytest.approx(calc_default_target_entropy(CONTINUOUS))
     low, high = (info_by_steps(make(target_entropy=t, initial_log_alpha=1.0), batch()).alpha for t in (-5.0, 5.0))
     assert torch.allclose(low - high, torch.full((2, 4), 10.0), atol=1e-4)
+
+
+def test_the_target_entropy_of_a_mask_is_that_of_the_actions_it_leaves() -> None:
+    observation_spec = {"x": OBSERVATION, MASK_KEY: TensorSpec((3,), torch.bool)}
+    mask = torch.tensor([[1, 1, 1], [0, 1, 1], [1, 0, 0], [0, 0, 0]], dtype=torch.bool)  # the last allows everything
+    sizes = [3, 2, 1, 3]
+    inputs = batch(DISCRETE).time_step._replace(observation={"x": torch.randn(4, 3), MASK_KEY: mask})
+
+    def wanted(action_spec: Any, **changes: Any) -> Tensor:
+        torch.manual_seed(0)
+        algorithm = SacAlgorithm(
+            observation_spec, action_spec, actor_network_cls=ACTOR, q_network_cls=Q, config=settings(), **changes
+        )
+        return algorithm._wanted_entropy(algorithm._policy(inputs, SacActionState()).distribution)
+
+    default = [calc_default_target_entropy(BoundedTensorSpec((), torch.int64, 0, size - 1)) for size in sizes]
+    assert wanted(DISCRETE)[:, 0].tolist() == pytest.approx(default)
+    assert wanted(DISCRETE, target_entropy=lambda spec: spec.num_values)[:, 0].tolist() == sizes
+    assert wanted(DISCRETE, target_entropy=0.3)[:, 0].tolist() == pytest.approx([0.3] * 4)
+    continuous = calc_default_target_entropy(CONTINUOUS)
+    assert wanted(MIXED)[:, 0].tolist() == pytest.approx(default)
+    assert wanted(MIXED)[:, 1].tolist() == pytest.approx([continuous] * 4)
 
 
 def test_a_prior_takes_the_place_of_the_entropy() -> None:
