@@ -108,6 +108,17 @@ def is_given(name: str) -> bool:
     return owner.full_name(parameter) in ACTIVE.configs.settings
 
 
+def given_by(name: str) -> str | None:
+    """Real path of the conf file that gave `name` its value; None if nobody did, or other code or the outside.
+
+    Args:
+        name: any unambiguous suffix of the full name of a value.
+    """
+    owner, parameter = ACTIVE.configs.locate(name)
+    setting = ACTIVE.configs.settings.get(owner.full_name(parameter))
+    return None if setting is None or setting.outside else setting.source
+
+
 def define_config(name: str, default: Any) -> Any:
     """The value of a setting of the conf's own: `default`, unless the outside gave one.
 

@@ -12,13 +12,13 @@ import torch
 
 from rein.doctor.finding import Finding
 from rein.runtime.cores import allowed_cores, time_quota, usable_cores
+from rein.training.hardware import memory_limit, total_memory
 from rein.version import __version__
 
 _GIB = 2**30
 _LEAST_DISK = 2 * _GIB
 _LEAST_SHARED = _GIB // 4
 _LEAST_MEMORY = 2 * _GIB
-_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _COMPILERS = ("g++", "clang++", "c++")
 
 
@@ -66,21 +66,12 @@ def cores() -> Iterator[Finding]:
 
 def memory() -> Iterator[Finding]:
     """Main memory and its limit."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = min([total, *_limits()])
+    total, limit = total_memory(), memory_limit()
     text = f"{limit / _GIB:.1f} GiB" + ("" if limit == total else f" by the control group, of {total / _GIB:.1f} GiB")
     if limit < _LEAST_MEMORY:
         yield Finding("memory", "problem", text, "small replay buffers only: set TrainerConfig.replay_buffer_length")
     else:
         yield Finding("memory", "ok", text)
-
-
-def _limits() -> Iterator[int]:
-    for path in map(Path, _MEMORY_LIMITS):
-        try:
-            yield int(path.read_text())
-        except (OSError, ValueError):
-            continue
 
 
 def shared_memory(path: Path = Path("/dev/shm")) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from rein.version import __version__
 
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _PACKAGES = ("torch", "numpy", "gymnasium", "numba", "mujoco", "ale-py")
 
 
@@ -24,7 +26,7 @@ def describe_machine() -> dict[str, Any]:
         "system": platform.system(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": round(memory_limit() / 2**30, 1),
         "torch_threads": torch.get_num_threads(),
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
@@ -58,8 +60,19 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _memory_gib() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (ValueError, OSError):
-        return None
+def memory_limit() -> int:
+    """Bytes of memory that there are, or that the control group allows."""
+    return min([total_memory(), *_control_group_limits()])
+
+
+def total_memory() -> int:
+    """Bytes of memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _control_group_limits() -> Iterator[int]:
+    for path in map(Path, _MEMORY_LIMITS):
+        try:
+            yield int(path.read_text())
+        except (OSError, ValueError):
+            continue

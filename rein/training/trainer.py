@@ -23,6 +23,7 @@ from rein.training.journal import Journal
 from rein.training.keepsakes import keep_code, keep_crash, profile_to
 from rein.training.offline import has_environment, plan_offline, require_enough
 from rein.training.progress import Progress
+from rein.training.replay_memory import fit_replay_buffer
 from rein.training.run_directory import RunDirectory, RunDirectoryError
 from rein.training.run_evaluation import RunEvaluation
 from rein.training.run_sinks import open_sinks
@@ -125,6 +126,7 @@ class Trainer:
         else:
             self.env = create_environment(seed=self.run.spawn_seeds(1, "env")[0])
             self.specs = WorldSpecs.of(self.env)
+            fit_replay_buffer(config, self.env)
             self.algorithm = build_algorithm(config, self.env)
             if self.algorithm.offline_data is not None:
                 require_enough(self.algorithm, self.algorithm.offline_data)

@@ -5,6 +5,7 @@ from functools import partial
 from rein.algorithms.losses import OneStepTDLoss
 from rein.algorithms.off_policy import SacAlgorithm
 from rein.config import config, define_config, import_config
+from rein.envs.create import is_atari_chosen
 from rein.networks import ActorDistributionNetwork, CriticNetwork, NormalProjectionNetwork, QNetwork
 from rein.optimizers import Adam
 
@@ -17,6 +18,7 @@ ENTRY = {
 import_config("parts/replay_run.py")
 import_config("parts/squashed_policy.py")
 
+is_atari = is_atari_chosen()  # If so, batches and updates are those of Christodoulou 2019, arXiv:1910.07207.
 learning_rate = define_config("learning_rate", 3e-4)
 hidden_layers = tuple(define_config("hidden_layers", (256, 256)))
 
@@ -37,4 +39,9 @@ config(
     one_transition=True,
 )
 config("OneStepTDLoss", gamma=0.99)
-config("TrainerConfig", algorithm_ctor=SacAlgorithm, mini_batch_size=256)
+config(
+    "TrainerConfig",
+    algorithm_ctor=SacAlgorithm,
+    unroll_length=4 if is_atari else 1,
+    mini_batch_size=64 if is_atari else 256,
+)
