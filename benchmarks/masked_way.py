@@ -3,14 +3,13 @@
     python benchmarks/masked_way.py --out masked.jsonl
     python benchmarks/masked_way.py --table masked.jsonl
 
-The task is that of `tests/training/masked_task.py`, by the defaults of each algorithm but for `SETTINGS`. Evaluations on the
-way count as well: what is invalid there is an invalid action.
+The task is that of `tests/training/masked_task.py`, by the defaults of each algorithm but for its `SETTINGS`. Evaluations on
+the way count as well: what is invalid there is an invalid action.
 """
 
 import argparse
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 ALGORITHMS = ("ppo", "dqn", "sac")
-SETTINGS: dict[str, dict[str, Any]] = {"sac": {"TrainerConfig.unroll_length": 4}}
-"""What is not by default: SAC learns every fourth step, so that 100,000 steps take minutes."""
 _EVALUATIONS = 20
 _LEARNT = 0.95
 
@@ -33,23 +30,15 @@ def run(algorithm: str, tells: bool, seed: int, steps: int) -> dict[str, Any]:
         seed: of the training.
         steps: environment steps.
     """
-    import rein
-    from tests.training.masked_task import MaskedWay
+    from tests.training.masked_task import illegal_and_curve
 
-    MaskedWay.illegal = 0
-    settings = {"TrainerConfig.num_evals": _EVALUATIONS, **SETTINGS.get(algorithm, {})}
-    with tempfile.TemporaryDirectory() as directory:
-        where = Path(directory) / "run"
-        with rein.make(algorithm, lambda: MaskedWay(tells), seed=seed, directory=where, settings=settings) as agent:
-            agent.train(steps, progress=False)
-        lines = (where / "evaluations.jsonl").read_text().splitlines()
-    curve = [(one["env_steps"], one["mean_return"]) for one in map(json.loads, lines)]
+    illegal, curve = illegal_and_curve(algorithm, steps, tells, seed, _EVALUATIONS)
     return {
         "algorithm": algorithm,
         "mask": tells,
         "seed": seed,
         "steps": steps,
-        "illegal": MaskedWay.illegal,
+        "illegal": illegal,
         "learnt_after": learnt_after(curve),
         "curve": curve,
     }

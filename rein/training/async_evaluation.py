@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rein.framework import RLAlgorithm
 from rein.framework.module_state import without_optimizers
-from rein.training.evaluation import EvaluationResult
+from rein.training.evaluation import MAX_EPISODE_STEPS, EvaluationResult
 from rein.training.evaluation_worker import pack
 from rein.training.run_directory import RunDirectory
 
@@ -69,7 +69,14 @@ class AsyncEvaluator:
         )
         return False
 
-    def submit(self, algorithm: RLAlgorithm, seed: int, num_episodes: int, tag: Any) -> None:
+    def submit(
+        self,
+        algorithm: RLAlgorithm,
+        seed: int,
+        num_episodes: int,
+        tag: Any,
+        max_episode_steps: int = MAX_EPISODE_STEPS,
+    ) -> None:
         """Asks for an evaluation of the algorithm as it is now.
 
         Args:
@@ -77,6 +84,7 @@ class AsyncEvaluator:
             seed: of the episodes.
             num_episodes: how many.
             tag: given back with the result.
+            max_episode_steps: see `evaluate`.
         """
         assert self._pending is None, "collect() the evaluation that is under way first"
         state = without_optimizers(dict(algorithm.state_dict()))
@@ -84,6 +92,7 @@ class AsyncEvaluator:
             "alg": {key: value.cpu() for key, value in state.items() if isinstance(value, Tensor)},
             "seed": seed,
             "episodes": num_episodes,
+            "max_episode_steps": max_episode_steps,
         }
         self._pending = tag
         assert self._process.stdin is not None

@@ -19,7 +19,7 @@ _SUCCESS = "is_success"
 MAX_EPISODE_STEPS = 200_000
 """Environment steps of one episode of an evaluation."""
 _LONG_EPISODE = 10_000
-"""Environment steps after which it is said that an episode has not ended."""
+"""Environment steps after which it is said that an episode has not ended, or it is cut if none of the training has."""
 
 
 class EvaluationResult(NamedTuple):
@@ -95,8 +95,8 @@ def evaluate(
         env: an environment of its own for evaluation; it is reset first.
         num_episodes: episodes in all.
         on_step: called with every time step, e.g. to render.
-        max_episode_steps: an episode that has not ended by then counts as it is, with a warning, so that a world without
-            a time limit cannot hold up the run.
+        max_episode_steps: an episode that has not ended by then counts as it is, with a warning, and is the last of its
+            environment, so that a world without a time limit cannot hold up the run.
     """
     if num_episodes < 1:
         raise ValueError(f"num_episodes is {num_episodes}: evaluate at least 1 episode")
@@ -106,6 +106,11 @@ def evaluate(
             return _run_episodes(algorithm, env, num_episodes, on_step, max_episode_steps)
     finally:
         set_rng_state(random_state)
+
+
+def longest_episode(algorithm: RLAlgorithm) -> int:
+    """Steps that an episode of an evaluation may have: few, if none of its training has ended so far."""
+    return _LONG_EPISODE if algorithm.env_steps and not algorithm.progress_metrics() else MAX_EPISODE_STEPS
 
 
 def _run_episodes(
@@ -135,7 +140,8 @@ def _run_episodes(
         length += step_type != StepType.FIRST
         success = _success(time_step)
         ended = step_type == StepType.LAST
-        if not has_told and (length >= _LONG_EPISODE).any():
+        is_too_long = length >= max_episode_steps
+        if not has_told and (length >= _LONG_EPISODE).any() and not is_too_long.any():
             has_told = True
             logger.warning(
                 "an episode of the evaluation has not ended after %d steps: it is cut after %d; a world without an end needs "
@@ -143,11 +149,13 @@ def _run_episodes(
                 _LONG_EPISODE,
                 max_episode_steps,
             )
-        if (length >= max_episode_steps).any():
+        if is_too_long.any():
             logger.warning(
-                "an episode of the evaluation has not ended after %d steps: it is cut there", max_episode_steps
+                "an episode of the evaluation has not ended after %d steps: it is cut there and the last of its world",
+                max_episode_steps,
             )
-            ended |= length >= max_episode_steps
+            ended |= is_too_long
+            quota[is_too_long & (quota > 0)] = 1
         for index in np.flatnonzero(ended & (quota > 0)):
             quota[index] -= 1
             returns.append(running[index].copy())

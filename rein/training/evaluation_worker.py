@@ -58,7 +58,7 @@ def _serve(path: Path, trust: bool, source: IO[bytes], answers: IO[str]) -> None
                 algorithm.load_state_dict(request["alg"], strict=False)
                 seed_everything(request["seed"])
                 env.seed(request["seed"])
-                result = evaluate(algorithm, env, request["episodes"])
+                result = evaluate(algorithm, env, request["episodes"], max_episode_steps=request["max_episode_steps"])
                 print(json.dumps(result.to_json()), file=answers, flush=True)
 
 

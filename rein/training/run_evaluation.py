@@ -7,7 +7,7 @@ from typing import Any
 from rein.envs import Environment, create_environment
 from rein.framework import RLAlgorithm, TrainerConfig
 from rein.training.async_evaluation import AsyncEvaluator
-from rein.training.evaluation import EvaluationResult, evaluate
+from rein.training.evaluation import EvaluationResult, evaluate, longest_episode
 from rein.training.run_directory import RunDirectory
 
 logger = logging.getLogger(__name__)
@@ -54,18 +54,18 @@ class RunEvaluation:
             seed: of the episodes.
             tag: recorded with the result.
         """
-        episodes = self._config.num_eval_episodes
+        episodes, longest = self._config.num_eval_episodes, longest_episode(algorithm)
         worker = self._ready_worker()
         if worker is not None:
             self.collect(wait=True)
-            worker.submit(algorithm, seed, episodes, tag)
+            worker.submit(algorithm, seed, episodes, tag, longest)
             return
         if self._env is None:
             self._env = create_environment(
                 num_parallel_environments=self._config.num_eval_environments, count_successes=True
             )
         self._env.seed(seed)
-        self._record(tag, evaluate(algorithm, self._env, episodes))
+        self._record(tag, evaluate(algorithm, self._env, episodes, max_episode_steps=longest))
 
     def _ready_worker(self) -> AsyncEvaluator | None:
         """The process that evaluates, if the settings ask for one and it works."""

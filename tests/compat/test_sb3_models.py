@@ -243,7 +243,7 @@ def test_entropy_of_sac_is_that_of_actions_from_minus_one_to_one() -> None:
     model = SAC("MlpPolicy", "Pendulum-v1", seed=0)
     algorithm: Any = model.algorithm
     inputs = TimeStep(observation=torch.randn(5, 3), step_type=torch.ones(5, dtype=torch.int32))
-    policy = algorithm._policy(inputs, SacActionState())
+    policy = algorithm._policy(inputs, inputs.observation, SacActionState())
     normal = policy.distribution.base
     before = torch.atanh(policy.action.detach() / 2)
     density = torch.distributions.Normal(normal.loc, normal.scale).log_prob(before) - torch.log(1 - before.tanh() ** 2)

@@ -8,8 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
+import rein
 from rein.runtime.checkpoint import Checkpointer
 from rein.training.evaluation import evaluate
 from rein.training.signals import StopNowError, StopRequest, exit_code
@@ -133,7 +136,28 @@ def test_what_ended_in_time_is_not_interrupted(monkeypatch):
 def test_an_endless_episode_is_cut():
     algorithm = next(iter(discovery.cases().values())).build()
     result = evaluate(algorithm, algorithm.rollout.env, 3, max_episode_steps=2)  # Episodes of this world have four.
-    assert result.lengths.tolist() == [2, 2, 2]
+    assert result.lengths.tolist() == [2] * min(3, algorithm.rollout.env.batch_size)
+
+
+def test_an_endless_world_is_evaluated_once_for_ten_thousand_steps_at_most(monkeypatch, tmp_path):
+    monkeypatch.setattr("rein.training.evaluation._LONG_EPISODE", 30)
+    settings = {"TrainerConfig.num_evals": 2, "TrainerConfig.num_eval_environments": 1}
+    with rein.make("a2c", env=Endless, directory=tmp_path / "run", settings=settings) as agent:
+        agent.train(200, progress=False)
+    for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines():
+        assert json.loads(line)["lengths"] == [30]
+
+
+class Endless(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, False, False, {}
 
 
 def test_a_long_episode_is_told_of_once_before_it_is_cut(monkeypatch, caplog):

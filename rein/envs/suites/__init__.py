@@ -54,7 +54,7 @@ def load(env_name: str, **kwargs: Any) -> gym.Env[Any, Any]:
         MissingSuiteError: the world's packages are not installed; the message names the extra.
         ValueError: no suite knows the id, or not in this version; the message names the nearest.
     """
-    suite = suite_of(env_name)
+    suite, env_name = suite_of(env_name), _without_module(env_name)
     suite.require(env_name, render=kwargs.get("render_mode") is not None)
     return suite.make(env_name, **kwargs)
 
@@ -63,6 +63,7 @@ def suite_of(env_name: str) -> Suite:
     """Returns the suite that an id belongs to; raises ValueError with suggestions if there is none."""
     if not isinstance(env_name, str):
         raise TypeError(f"The name of a world is a string; got {env_name!r}.")
+    env_name = _without_module(env_name)
     if is_users_own(env_name):
         return REGISTERED
     for suite in _SUITES:
@@ -70,6 +71,12 @@ def suite_of(env_name: str) -> Suite:
             return suite
     known = [env_id for suite in _SUITES if suite is not DM_CONTROL for env_id in _ids(suite)]
     raise unknown_name(env_name, known, "environment")
+
+
+def _without_module(env_name: str) -> str:
+    """The id without "module:", if that is a module whose worlds a suite knows how to load."""
+    module, _, env_id = env_name.partition(":")
+    return env_id if any(module in suite.modules and suite.claims(env_id) for suite in _SUITES) else env_name
 
 
 def available_suites() -> list[SuiteInfo]:

@@ -472,7 +472,7 @@ def test_the_target_entropy_of_a_mask_is_that_of_the_actions_it_leaves() -> None
         algorithm = SacAlgorithm(
             observation_spec, action_spec, actor_network_cls=ACTOR, q_network_cls=Q, config=settings(), **changes
         )
-        return algorithm._wanted_entropy(algorithm._policy(inputs, SacActionState()).distribution)
+        return algorithm._wanted_entropy(algorithm._policy(inputs, inputs.observation, SacActionState()).distribution)
 
     default = [calc_default_target_entropy(BoundedTensorSpec((), torch.int64, 0, size - 1)) for size in sizes]
     assert wanted(DISCRETE)[:, 0].tolist() == pytest.approx(default)

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from contextlib import closing
 
 import gymnasium as gym
 import numpy as np
@@ -183,6 +184,14 @@ def test_ids_that_the_user_registers_load_with_arguments_and_are_listed():
 def test_module_syntax_imports_the_module_that_registers():
     env = load("rein.envs.toy:rein/Chain-v0", num_states=3)
     assert env.reset(seed=0)[0].shape == (3,)
+
+
+@pytest.mark.parametrize("env_name", ["MiniGrid-Empty-5x5-v0", "ALE/Pong-v5"])
+def test_module_syntax_for_ids_that_a_suite_knows_gives_what_the_suite_does(env_name):
+    module = {"minigrid": "minigrid", "atari": "ale_py"}[suite_of(env_name).name]
+    assert suite_of(f"{module}:{env_name}") is suite_of(env_name)
+    with closing(load(env_name)) as plain, closing(load(f"{module}:{env_name}")) as named:
+        assert named.observation_space == plain.observation_space
 
 
 def test_time_limits_can_be_given():

@@ -252,7 +252,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Mean returns that the evaluations of a run have, one after the other."""
     returns: list[float] = []
 
-    def evaluate(*arguments: Any) -> EvaluationResult:
+    def evaluate(*arguments: Any, **named: Any) -> EvaluationResult:
         return EvaluationResult(np.array([returns.pop(0)]), np.array([1]))
 
     monkeypatch.setattr(run_evaluation, "evaluate", evaluate)
