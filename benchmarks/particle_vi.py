@@ -5,9 +5,12 @@
     python benchmarks/particle_vi.py generator                       # generators on the same, one of them conditional
     python benchmarks/particle_vi.py functional                      # FuncParVI on a Bayesian linear regression
     python benchmarks/particle_vi.py hypernetwork                    # HyperNetwork on the same
+    python benchmarks/particle_vi.py digits                          # the zoo's classifiers of digits
+    python benchmarks/particle_vi.py table --results FILE            # every row, with its bar
 
 Prints one line of JSON per method and seed. `--updates` and the other settings change what is trained; the pages of the
-documentation name the options of every figure that was not measured with the defaults.
+documentation name the options of every figure that was not measured with the defaults. `table` keeps the lines in FILE and
+measures only what is not there yet, so it may be stopped at any time, and run in pieces with `--methods` (words of rows).
 """
 
 import argparse
@@ -15,12 +18,15 @@ import json
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+import rein
+from rein import ops
 from rein.algorithms.particle_vi import (
     FuncParVIAlgorithm,
     Generator,
@@ -281,28 +287,125 @@ def hypernetwork(method: str, seed: int, options: argparse.Namespace) -> dict[st
     }
 
 
+def blocks(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """The relative difference of a solution by blocks from one with the whole Jacobian, 5 of 10 numbers in."""
+    torch.manual_seed(seed)
+    net, z, vectors = ReluMLP(TensorSpec((5,)), 10, (16,)), torch.randn(8, 5), torch.randn(8, 6, 10)
+    diagonal = torch.tensor(0.7)
+    with torch.no_grad():
+        jacobian = net.compute_jac(z)
+        whole = torch.cat([jacobian, torch.zeros(8, 10, 5)], -1) + diagonal * torch.eye(10)
+        product = vectors[..., 5:] @ jacobian[:, 5:]
+        found = ops.solve_block_jacobian(whole[:, :5, :5], product, vectors, diagonal)
+        return {"difference": relative(found, ops.solve_jacobian(whole, vectors))}
+
+
+def digits(method: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """An entry of the zoo, trained as it is."""
+    with rein.make(method, seed=seed) as learner:
+        learner.train(options.updates or {"hypernetwork_digits": 60}.get(method, 30))
+        return dict(learner.evaluate().numbers)
+
+
 TASKS: dict[str, tuple[Callable[[str, int, argparse.Namespace], dict[str, float]], tuple[str, ...]]] = {
     "information": (information, ("DV", "KLD")),
     "particles": (particles, ("svgd", "gfsf", "minmax")),
+    "functional": (functional, ("svgd", "svgd outputs", "gfsf", "gfsf outputs", "minmax")),
     "generator": (
         generator,
-        ("gfsf", "svgd", "svgd2", "svgd3", "minmax", "gpvi direct", "gpvi helper", "svgd conditional"),
+        ("gfsf", "svgd", "svgd2", "svgd3", "minmax", "svgd conditional", "gpvi direct", "gpvi helper"),
     ),
-    "functional": (functional, ("svgd", "svgd outputs", "gfsf", "gfsf outputs", "minmax")),
+    "blocks": (blocks, ("gpvi",)),
     "hypernetwork": (
         hypernetwork,
         (
             *("gfsf", "svgd2", "svgd3", "minmax", "gfsf outputs", "svgd2 outputs", "svgd3 outputs"),
-            *("gpvi direct", "gpvi helper", "gpvi block helper", "gpvi direct trained", "gpvi direct block"),
+            *("gpvi direct", "gpvi direct block", "gpvi direct trained", "gpvi helper", "gpvi block helper"),
         ),
     ),
+    "digits": (digits, ("hypernetwork_digits", "hypernetwork_digits_outliers")),
 }
 
 
-def main() -> None:
-    """Runs a task."""
+class Row(NamedTuple):
+    """One row of the table."""
+
+    task: str
+    method: str
+    bars: dict[str, float]
+    """What accuracies and areas must reach, and what the size of anything else must not exceed."""
+    correlation: float = 0.5
+
+    @property
+    def name(self) -> str:
+        """Task and method, and the correlation where it matters."""
+        return f"{self.task} {self.method}" + (f" {self.correlation}" if self.task == "information" else "")
+
+    def is_met(self, numbers: dict[str, float]) -> bool:
+        """Whether all bars are met."""
+        return all(
+            numbers[name] >= bar if name.endswith(("_acc", "_entropy")) else abs(numbers[name]) <= bar
+            for name, bar in self.bars.items()
+        )
+
+
+def _rows(task: str, **bars: float) -> list[Row]:
+    return [Row(task, method, bars) for method in TASKS[task][1]]
+
+
+ROWS = [
+    *(
+        Row("information", method, {"error": bar}, correlation)
+        for correlation, bar in ((0.0, 0.03), (0.5, 0.2), (0.9, 2.5))
+        for method in ("DV", "KLD")
+    ),
+    *(Row("information", "JSD", {"error": bar}, correlation) for correlation, bar in ((0.0, 0.03), (0.5, 0.4))),
+    *_rows("particles", covariance_error=0.25, mean_error=0.1),
+    *_rows("functional", covariance_error=0.25, mean_error=0.25),
+    *_rows("generator", covariance_error=0.15),
+    *_rows("blocks", difference=1e-5),
+    *_rows("hypernetwork", covariance_error=0.3, mean_error=0.3),
+    Row("digits", "hypernetwork_digits", {"test_acc": 0.975, "member_acc": 0.97}),
+    Row("digits", "hypernetwork_digits_outliers", {"auroc_entropy": 0.95}),
+]
+
+
+def measure(row: Row, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """The numbers of a row on one seed."""
+    options.correlation = row.correlation
+    return TASKS[row.task][0](row.method, seed, options)
+
+
+def table(options: argparse.Namespace) -> None:
+    """Measures what is missing of the rows, and prints all that is known."""
+    known: dict[tuple[str, int], dict[str, float]] = {}
+    if options.results.exists():
+        for line in map(json.loads, options.results.read_text().splitlines()):
+            known[line["row"], line["seed"]] = line
+    chosen = [row for row in ROWS if not options.methods or set(options.methods) & {row.task, *row.method.split()}]
+    for row in chosen:
+        for seed in options.seeds:
+            if (row.name, seed) not in known:
+                known[row.name, seed] = measure(row, seed, options)
+                with options.results.open("a") as file:
+                    file.write(json.dumps({"row": row.name, "seed": seed, **known[row.name, seed]}) + "\n")
+    print("| row | bar |", *(f"seed {seed} |" for seed in options.seeds), "met |")
+    print("|---" * (len(options.seeds) + 3) + "|")
+    for row in chosen:
+        found = [known[row.name, seed] for seed in options.seeds]
+        figures = (" / ".join(f"{numbers[name]:.3g}" for name in row.bars) for numbers in found)
+        bars = " / ".join(f"{name} {bar:g}" for name, bar in row.bars.items())
+        print(
+            f"| {row.name} | {bars} |",
+            *(f"{one} |" for one in figures),
+            f"{sum(map(row.is_met, found))} of {len(found)} |",
+        )
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("task", choices=[*TASKS, "table"])
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--correlation", type=float, default=0.5)
@@ -311,13 +414,22 @@ def main() -> None:
     parser.add_argument("--updates", type=int)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--rate", type=float)
-    options = parser.parse_args()
+    parser.add_argument("--results", type=Path, default=Path("particle_vi.jsonl"))
+    return parser
+
+
+def main() -> None:
+    """Runs a task."""
+    options = arguments().parse_args()
     torch.set_num_threads(1)
-    measure, methods = TASKS[options.task]
+    if options.task == "table":
+        table(options)
+        return
+    run, methods = TASKS[options.task]
     for method in options.methods or methods:
         for seed in options.seeds:
             started = time.perf_counter()
-            numbers = {key: round(value, 4) for key, value in measure(method, seed, options).items()}
+            numbers = {key: round(value, 4) for key, value in run(method, seed, options).items()}
             seconds = round(time.perf_counter() - started, 1)
             print(json.dumps({"method": method, "seed": seed, **numbers, "seconds": seconds}), flush=True)
 

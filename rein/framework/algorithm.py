@@ -460,6 +460,9 @@ class Algorithm(AlgorithmInterface):
         if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
             summarize_gradient_noise(self.name, loss_info.loss, valid_masks, parameters)
         loss_info = average(loss_info, valid_masks, importance_weights(settings, batch_info))
+        # Those of the last update are in the cache, and would be given back to the system: the new ones take their place.
+        for parameter in parameters:
+            parameter.grad = None
         if step_optimizers(self, differentiate(self, loss_info, parameters, weight), parameters, optimizers):
             tell_update(self, loss_info)
         return loss_info, NamedParameters(self, parameters)

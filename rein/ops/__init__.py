@@ -37,6 +37,7 @@ from rein.ops.kernels import (
     pairwise_squared_distance,
     rbf_kernel,
     rbf_kernel_and_gradient,
+    rbf_kernel_and_repulsion,
     rbf_kernel_gradients,
 )
 from rein.ops.losses import (
@@ -158,6 +159,7 @@ __all__ = [
     "quantile_midpoints",
     "rbf_kernel",
     "rbf_kernel_and_gradient",
+    "rbf_kernel_and_repulsion",
     "rbf_kernel_gradients",
     "residual_gaussian_kl",
     "reverse_scan",

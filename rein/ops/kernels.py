@@ -104,19 +104,43 @@ def rbf_kernel_and_gradient(x: Tensor, y: Tensor, bandwidth: Bandwidth = None) -
     Returns:
         [N, M] kernel, and [M, D] sum over n of d k(x_n, y_m) / d x_n, which points from where the x are towards y_m.
     """
+    if x is y:
+        kernel, repulsion, centred = rbf_kernel_and_repulsion(x, bandwidth)
+        return kernel, repulsion @ centred
     # The terms of the sum cancel the less the nearer the particles are to the origin.
     near_x, near_y = _around_centre(x, y)
     squared = pairwise_squared_distance(x, y) if _is_small(x, y) else _expanded_squares(near_x, near_y)
+    kernel, factor = _kernel_and_factor(squared, bandwidth)
+    gradient = factor.sum(1, keepdim=True) * near_y
+    return kernel, gradient.addmm_(factor, near_x, alpha=-1.0)
+
+
+@torch.no_grad()
+def rbf_kernel_and_repulsion(x: Tensor, bandwidth: Bandwidth = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Gives the kernel of particles among themselves and its summed derivative as a product that is not yet made.
+
+    Args:
+        x: [N, D].
+        bandwidth: see `Bandwidth`.
+
+    Returns:
+        [N, N] kernel, and [N, N] A and [N, D] c, x around its centre: row m of A c is the sum over n of
+        d k(x_n, x_m) / d x_n.
+    """
+    centred = x - x.mean(0)
+    squared = pairwise_squared_distance(x, x) if _is_small(x, x) else _expanded_squares(centred, centred)
+    kernel, factor = _kernel_and_factor(squared, bandwidth)
+    factor.fill_diagonal_(0.0)
+    return kernel, torch.diag(factor.sum(1)) - factor, centred
+
+
+def _kernel_and_factor(squared: Tensor, bandwidth: Bandwidth) -> tuple[Tensor, Tensor]:
+    """The kernel [N, M] of squared distances and 2 k(x_n, y_m) / h [M, N], the factor of y_m - x_n in its derivative."""
     choose = median_bandwidth if bandwidth is None else bandwidth
     width = choose(squared) if callable(choose) else choose
     kernel = (-squared / width).exp()
     # Scaling the kernel and not the result saves passes over the particles, which are longer.
-    factor = (2.0 / width) * kernel.t()
-    if x is y:
-        factor.fill_diagonal_(0.0)
-        return kernel, (torch.diag(factor.sum(1)) - factor) @ near_x
-    gradient = factor.sum(1, keepdim=True) * near_y
-    return kernel, gradient.addmm_(factor, near_x, alpha=-1.0)
+    return kernel, (2.0 / width) * kernel.t()
 
 
 @torch.no_grad()

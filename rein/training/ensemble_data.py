@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from rein.algorithms.particle_vi.data_sources import GivenLoaders, as_data_creator
 from rein.specs import TensorSpec
@@ -22,7 +25,7 @@ def ensemble_settings(algorithm: str, data: Any, outliers: Any = None) -> Ensemb
     Args:
         algorithm: class name of the learner.
         data: see `as_data_creator`; None leaves it to the conf.
-        outliers: the same.
+        outliers: the same, or an array of examples alone.
     """
     if data is None:
         return EnsembleSettings({}, {})
@@ -35,11 +38,29 @@ def ensemble_settings(algorithm: str, data: Any, outliers: Any = None) -> Ensemb
     }
     if label.is_floating_point():
         settings |= {f"{algorithm}.loss_type": "regression", f"{algorithm}.output_dim": max(1, label.numel())}
-    elif getattr(dataset, "classes", None):
-        settings[f"{algorithm}.output_dim"] = len(dataset.classes)
+    elif (classes := _num_classes(dataset)) is not None:
+        settings[f"{algorithm}.output_dim"] = classes
     if outliers is not None:
-        settings[f"{algorithm}.data_creator_outlier"] = GivenLoaders(*as_data_creator(outliers)())
+        settings[f"{algorithm}.data_creator_outlier"] = GivenLoaders(*_outlier_loaders(outliers))
     return EnsembleSettings(settings, {"example_shape": list(example.shape)})
+
+
+def _num_classes(dataset: Any) -> int | None:
+    """Number of classes by their names, or by the labels where these are in memory; None if neither is there."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    if getattr(dataset, "classes", None):
+        return len(dataset.classes)
+    labels = dataset.tensors[1] if isinstance(dataset, TensorDataset) else getattr(dataset, "targets", None)
+    return None if labels is None else int(torch.as_tensor(labels).max()) + 1
+
+
+def _outlier_loaders(outliers: Any) -> Sequence[Any]:
+    """Loaders of outliers; examples that are given alone are all tested on."""
+    if not isinstance(outliers, np.ndarray | Tensor):
+        return as_data_creator(outliers)()
+    examples = torch.as_tensor(outliers).float()
+    return [DataLoader(TensorDataset(examples, torch.zeros(len(examples), dtype=torch.long)), 512)] * 2
 
 
 def _pair(dataset: Any) -> tuple[Any, Any]:

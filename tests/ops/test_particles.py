@@ -96,9 +96,10 @@ def test_svgd_equals_a_double_loop() -> None:
         torch.testing.assert_close(direction[j], torch.stack(terms).mean(0))
 
 
-def test_gfsf_equals_a_double_loop() -> None:
+@pytest.mark.parametrize("size", [2, 7], ids=["shorter than many", "longer"])
+def test_gfsf_equals_a_double_loop(size: int) -> None:
     torch.manual_seed(0)
-    x, gradient, width, weight, ridge = draw(4, 2), draw(4, 2), 0.9, 0.3, 0.05
+    x, gradient, width, weight, ridge = draw(4, size), draw(4, size), 0.9 * size, 0.3, 0.05
     gram = torch.stack([torch.stack([kernel(a, b, width) for b in x]) for a in x])
     sums = torch.stack([sum(kernel_gradient(a, b, width) for a in x) for b in x])  # type: ignore[misc]
     score = -torch.linalg.inv(gram + ridge * torch.eye(4, dtype=DOUBLE)) @ sums

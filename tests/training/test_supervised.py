@@ -244,12 +244,25 @@ def test_a_regression_in_a_few_lines_has_deviations() -> None:
         ({"algorithm": "hypernetwork", "env": "CartPole-v1"}, "give data=... instead of env"),
         ({"algorithm": "ppo", "data": points()}, "give their paths"),
         ({"algorithm": "hypernetwork", "data": (points()[0], points()[1][:5])}, "200 examples and 5 labels"),
+        ({"algorithm": "hypernetwork", "data": (points()[0][:0], points()[1][:0])}, "give at least one"),
+        ({"algorithm": "hypernetwork", "data": (points()[0], points()[1] - 1)}, "a label is -1: count classes from 0"),
+        ({"algorithm": "hypernetwork", "data": (points()[0], points()[1].astype(str))}, "labels are of type <U21"),
         ({"algorithm": "hypernetwork", "data": TensorDataset(torch.zeros(9, 2))}, "has no labels"),
     ],
 )
 def test_unfit_data_is_refused_with_the_fix(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rein.make(**arguments)
+
+
+def test_data_sets_and_pairs_of_arrays_say_how_many_classes_there_are() -> None:
+    x, y = points()
+    dataset = TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    for data in (dataset, (dataset, dataset), DataLoader(dataset, 50), ((x, y), (x[:9], y[:9]))):
+        learner = rein.make("hypernetwork", data=data, outliers=x + 30.0, seed=0)
+        learner.train(1)
+        assert learner.predict(x[:3]).samples.shape == (3, 10, 2)
+        assert 0.0 <= learner.evaluate().numbers["auroc_entropy"] <= 1.0
 
 
 def test_data_of_another_form_is_refused() -> None:

@@ -20,6 +20,7 @@ from rein.algorithms.particle_vi.critic import CriticAlgorithm
 from rein.algorithms.particle_vi.propagation import LossFunction, loss_and_gradient, propagated_loss
 from rein.nest import Nest
 from rein.ops import (
+    gfsf_direction,
     median_bandwidth,
     paired_rbf_kernel_and_gradient,
     rbf_kernel_and_gradient,
@@ -171,10 +172,13 @@ def _stein(batch: GeneratedBatch, width: KernelWidth, x: Tensor, moved: Tensor, 
 
 def smoothed_flow(batch: GeneratedBatch) -> Moved:
     """Gfsf: the gradient flow with smoothed functions."""
-    outputs = points = batch.outputs
-    if batch.transform is not None:
-        outputs, density_outputs, _ = batch.transform(outputs)
-        points = torch.cat([outputs, density_outputs], -1)
+    outputs = batch.outputs
+    if batch.transform is None:
+        loss, gradient = batch.loss_at(outputs)
+        direction = gfsf_direction(outputs.detach(), gradient, batch.entropy_weight, ridge=_RIDGE)
+        return Moved(propagated_loss(direction, outputs), loss)
+    outputs, density_outputs, _ = batch.transform(outputs)
+    points = torch.cat([outputs, density_outputs], -1)
     loss, gradient = batch.loss_at(outputs)
     score = smoothed_score(points.detach(), ridge=_RIDGE)
     return Moved(propagated_loss(gradient, outputs) + batch.entropy_weight * propagated_loss(score, points), loss)

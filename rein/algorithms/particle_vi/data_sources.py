@@ -68,9 +68,15 @@ def as_loaders(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, batch_size:
 
 
 def _tensors(examples: ArrayLike, labels: ArrayLike) -> tuple[Tensor, Tensor]:
-    x, y = torch.as_tensor(np.asarray(examples)), torch.as_tensor(np.asarray(labels))
-    if len(x) != len(y):
-        raise ValueError(f"there are {len(x)} examples and {len(y)} labels: give as many of both")
+    arrays = np.asarray(examples), np.asarray(labels)
+    for what, array in zip(("examples", "labels"), arrays, strict=True):
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{what} are of type {array.dtype}: give numbers, such as 0, 1, ... for classes")
+    x, y = map(torch.as_tensor, arrays)
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"there are {len(x)} examples and {len(y)} labels: give at least one, and as many of both")
+    if not y.is_floating_point() and int(y.min()) < 0:
+        raise ValueError(f"a label is {int(y.min())}: count classes from 0, or give labels of floats for a regression")
     return x.float(), y.float() if y.is_floating_point() else y.long()
 
 
@@ -150,7 +156,8 @@ def as_data_creator(data: Any, batch_size: int = 64) -> DataCreator:
 
     Args:
         data: "digits", as vectors of 64 pixels; such a function already; a loader, a data set, or a pair of either to train
-            and to test on; arrays (examples, labels) or (examples, labels, test examples, test labels).
+            and to test on; arrays (examples, labels), a tuple of two such tuples, or (examples, labels, test examples,
+            test labels).
         batch_size: of loaders that are made here.
     """
     if isinstance(data, str) and data == "digits":
@@ -158,6 +165,8 @@ def as_data_creator(data: Any, batch_size: int = 64) -> DataCreator:
     if callable(data) and not isinstance(data, Dataset | DataLoader):
         return cast(DataCreator, data)
     parts = data if isinstance(data, tuple | list) else (data,)
+    if len(parts) == 2 and all(isinstance(part, tuple) and len(part) == 2 for part in parts):
+        parts = (*parts[0], *parts[1])
     if all(isinstance(part, DataLoader) for part in parts) and len(parts) <= 2:
         return GivenLoaders(parts[0], parts[-1])
     if all(isinstance(part, Dataset) for part in parts) and len(parts) <= 2:

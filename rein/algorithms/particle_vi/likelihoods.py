@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from rein.data_structures import LossInfo
 from rein.ops import hard_vote, soft_vote
@@ -47,26 +48,42 @@ def classification_loss(outputs: Tensor, targets: Tensor, vote: Callable[[Tensor
     Returns:
         `loss` [N], summed over the batch, and as `extra` the [] share of examples that the vote gets right.
     """
-    batch, members, _ = outputs.shape
+    batch, members, classes = outputs.shape
     labels = targets.reshape(batch).long()
-    log_probabilities = _ClassesFirst.apply(outputs).log_softmax(0)  # type: ignore[no-untyped-call]
-    chosen = log_probabilities.gather(0, labels.expand(1, members, batch))
+    try:
+        loss, log_probabilities = _CrossEntropy.apply(outputs, labels.expand(1, members, batch))  # type: ignore[no-untyped-call]
+    except (RuntimeError, IndexError) as error:
+        lowest, highest = int(labels.min()), int(labels.max())
+        if lowest >= 0 and highest < classes:
+            raise
+        raise ValueError(
+            f"labels go from {lowest} to {highest} and there are {classes} outputs: count classes from 0 and set output_dim"
+        ) from error
     with torch.no_grad():
         accuracy = (vote(log_probabilities.permute(2, 1, 0)) == labels).float().mean()
-    return LossInfo(loss=-chosen.sum((0, 2)), extra=accuracy)
+    return LossInfo(loss=loss, extra=accuracy)
 
 
-class _ClassesFirst(torch.autograd.Function):
-    """From [B, N, C] to [C, N, B] and, for gradients, back.
+class _CrossEntropy(torch.autograd.Function):
+    """From logits [B, N, C] and labels [1, N, B] to the loss [N] and logarithms of probabilities [C, N, B].
 
     The softmax of a few classes is many times faster across long rows of examples than along short rows of classes. The
-    gradient is laid out as the networks made their outputs, [N, B, C]: products with other layouts take twice the time.
+    gradient, that of the loss alone, is laid out as the networks made their outputs, [N, B, C]: products with other
+    layouts take twice the time.
     """
 
     @staticmethod
-    def forward(ctx: Any, outputs: Tensor) -> Tensor:  # type: ignore[override]
-        return outputs.permute(2, 1, 0).contiguous()
+    def forward(ctx: Any, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        log_probabilities = outputs.permute(2, 1, 0).contiguous().log_softmax(0)
+        ctx.mark_non_differentiable(log_probabilities)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(log_probabilities, labels)
+        return -log_probabilities.gather(0, labels).sum((0, 2)), log_probabilities
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        return gradient.permute(1, 2, 0).contiguous().transpose(0, 1)
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor, None]:  # type: ignore[override]
+        log_probabilities, labels = ctx.saved_tensors
+        error = log_probabilities.exp()
+        error.scatter_add_(0, labels, error.new_tensor(-1.0).expand(labels.shape))
+        return (error * gradient.unsqueeze(1)).permute(1, 2, 0).contiguous().transpose(0, 1), None

@@ -21,7 +21,7 @@ from rein.data_structures import AlgStep, LossInfo
 from rein.framework import Algorithm
 from rein.nest import Nest
 from rein.networks.chains import LayerSizes
-from rein.ops import rbf_kernel_and_gradient, smoothed_score, svgd_direction
+from rein.ops import gfsf_direction, rbf_kernel_and_gradient, smoothed_score, svgd_direction
 from rein.specs import TensorSpec
 
 METHODS = ("svgd", "gfsf", "minmax", None)
@@ -151,6 +151,8 @@ class ParVIAlgorithm(Algorithm):
             total = propagated_loss(attraction, outputs) - weight * propagated_loss(repulsion, density_outputs)
             return total / self.num_particles
         if self._par_vi == "gfsf":
+            if density_outputs is outputs:
+                return propagated_loss(gfsf_direction(outputs.detach(), gradient, weight, ridge=_RIDGE), outputs)
             score = smoothed_score(density_outputs.detach(), ridge=_RIDGE)
             return propagated_loss(gradient, outputs) + weight * propagated_loss(score, density_outputs)
         if self._critic is not None:

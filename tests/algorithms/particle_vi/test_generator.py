@@ -310,43 +310,8 @@ def test_without_entropy_a_generator_collapses() -> None:
     assert train_linear(300, lr=2e-2).abs().max() < 0.2
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "gfsf": {"par_vi": "gfsf"},
-    "svgd": {"par_vi": "svgd", "use_kernel_averager": True},
-    "svgd2": {"par_vi": "svgd2"},
-    "svgd3": {"par_vi": "svgd3"},
-    "minmax": {"par_vi": "minmax", "critic_hidden_layers": (20, 20)},
-}
-
-
 @pytest.mark.learning
-@pytest.mark.parametrize("name", SETTINGS)
-def test_every_method_learns_a_gaussian(name: str) -> None:
-    settings = dict(SETTINGS[name])
-    if name == "minmax":
-        settings["critic_optimizer"] = AdamTF(lr=2e-3)
-    covariance = train_linear(2100, entropy_regularization=1.0, **settings)
-    torch.testing.assert_close(covariance, torch.diag(VARIANCES), atol=0.2, rtol=0)
-
-
-@pytest.mark.learning
-def test_gpvi_learns_a_gaussian() -> None:
-    torch.manual_seed(0)
-    covariance = train_linear(
-        2100,
-        net=ReluMLP(TensorSpec((2,)), 2, ()),
-        functional_gradient=True,
-        entropy_regularization=1.0,
-        inverse_mvp_hidden_size=10,
-        inverse_mvp_hidden_layers=3,
-        inverse_mvp_optimizer=Adam(lr=1e-3),
-    )
-    torch.testing.assert_close(covariance, torch.diag(VARIANCES), atol=0.2, rtol=0)
-
-
-@pytest.mark.learning
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_a_conditional_generator_learns_the_mean_and_the_covariance(weight: float) -> None:
+def test_a_conditional_generator_without_entropy_learns_the_mean() -> None:
     torch.manual_seed(0)
     net, truth = Conditional(), torch.tensor([[-0.3, 1.0], [1.0, 2.0]])
     generator = Generator(
@@ -356,7 +321,6 @@ def test_a_conditional_generator_learns_the_mean_and_the_covariance(weight: floa
         net=net,
         par_vi="svgd",
         use_kernel_averager=True,
-        entropy_regularization=weight,
         optimizer=Adam(lr=2e-3),
     )
     for _ in range(2000):
@@ -365,4 +329,4 @@ def test_a_conditional_generator_learns_the_mean_and_the_covariance(weight: floa
         generator.update_with_gradient(info)
     torch.testing.assert_close(net.mean.detach(), truth, atol=0.2, rtol=0)
     covariance = net.weight.detach() @ net.weight.detach().t()
-    torch.testing.assert_close(covariance, weight * torch.diag(VARIANCES), atol=0.2, rtol=0)
+    torch.testing.assert_close(covariance, torch.zeros(2, 2), atol=0.2, rtol=0)
