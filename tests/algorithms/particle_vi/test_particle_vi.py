@@ -153,6 +153,7 @@ def test_the_helper_repeats_noise_for_many_vectors_and_cuts_it() -> None:
     torch.testing.assert_close(rows.reshape(4, 6, 2), z[:, None, :2].expand(4, 6, 2))
     one, _ = helper.predict_step((z, vectors[:, 2])).output
     torch.testing.assert_close(product.reshape(4, 6, 3)[:, 2], one)
+    torch.testing.assert_close(helper.predict_step((z, -vectors)).output[0], -product)
     with pytest.raises(ValueError, match="more than output_dim"):
         InverseMVPAlgorithm(4, 3)
 
