@@ -249,3 +249,16 @@ def test_entropy_of_sac_is_that_of_actions_from_minus_one_to_one() -> None:
     density = torch.distributions.Normal(normal.loc, normal.scale).log_prob(before) - torch.log(1 - before.tanh() ** 2)
     torch.testing.assert_close(policy.log_pi, density, rtol=1e-3, atol=1e-3)
     assert algorithm._target_entropy.tolist() == [-1.0]
+
+
+@pytest.mark.parametrize("model_class", [PPO, A2C])
+def test_values_begin_as_large_as_those_of_the_other_library(model_class: Any) -> None:
+    def last_layer(**policy_kwargs: Any) -> Any:
+        model = model_class("MlpPolicy", "CartPole-v1", seed=0, policy_kwargs={"net_arch": [16], **policy_kwargs})
+        return list(model.algorithm._value_network.trunk.layers.children())[-1]
+
+    orthogonal, usual = last_layer(), last_layer(ortho_init=False)
+    assert orthogonal.weight.norm().item() == pytest.approx(1.0)
+    assert orthogonal.bias.tolist() == [0.0]
+    assert 0.15 < usual.weight.abs().max() <= 0.25  # 1 / sqrt(16)
+    assert usual.bias.item() != 0

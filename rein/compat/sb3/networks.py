@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 import rein.optimizers
 from rein.compat.sb3.extractors import extractor_inputs
 from rein.compat.sb3.keywords import PolicyOptions, number, refuse
 from rein.networks import CriticNetwork, ValueNetwork
-from rein.networks.layers import Cast, Scale
+from rein.networks.layers import Cast, Scale, torch_linear_init
 from rein.networks.layers.layer import Layer
 from rein.networks.spec_encoders import NATURE_LAYERS, SpecEncoder
 
@@ -62,11 +62,25 @@ def value_network(model: Any, options: PolicyOptions, **more: Any) -> Any:
         options: of its policy.
         **more: further arguments of the network.
     """
-    layers = layer_sizes(options, options.critic)
-    activation = hidden_activation(options)
     return partial(
-        ValueNetwork, fc_layer_params=layers, activation=activation, **network_inputs(model, options), **more
+        _value_network,
+        nn.init.orthogonal_ if options.ortho_init else None,
+        fc_layer_params=layer_sizes(options, options.critic),
+        activation=hidden_activation(options),
+        **network_inputs(model, options),
+        **more,
     )
+
+
+def _value_network(last_initializer: Any, **arguments: Any) -> ValueNetwork:
+    """A network whose last layer begins as large as theirs, and not, as ours does, with values near 0."""
+    network = ValueNetwork(**arguments)
+    last: Any = list(network.trunk.layers.children())[-1]
+    if last_initializer is None:
+        torch_linear_init(last)
+    else:
+        last_initializer(last.weight)
+    return network
 
 
 class UnitActions(Layer):
