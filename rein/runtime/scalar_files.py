@@ -15,9 +15,9 @@ MOST_BYTES_READ = 256 * 2**20
 _CHUNK_BYTES = 2**17  # What is made of more lines does not fit into a processor's cache.
 _MOST_BYTES_OF_A_LINE = 4 * 2**20
 _MIXER = np.uint64(2654435761)  # Spreads the steps that are kept evenly, whatever the interval between them.
-_NUMBER = rb"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
+_NUMBER = rb"-?(?:0|[1-9][0-9]{0,17}+)(?:[.eE][-+.0-9eE]*+)?"  # `float` refuses what is none.
 _USUAL_LINE = re.compile(
-    rb'^\{"step": (0|[1-9][0-9]{0,17}), "name": "([^"\\\x00-\x1f]*)", '
+    rb'^\{"step": (0|[1-9][0-9]{0,17}+), "name": "([^"\\\x00-\x1f]*+)", '
     rb'"value": (' + _NUMBER + rb'|"nan"|"inf"|"-inf"), "time": (' + _NUMBER + rb")\}\n",
     re.MULTILINE,
 )
@@ -130,11 +130,10 @@ class ScalarFile:
             step, raw_names, value, when = zip(*found, strict=True)
             try:
                 names = {raw: raw.decode() for raw in set(raw_names)}
-            except UnicodeDecodeError:
+                rows = (list(map(int, step)), _floats(value), _floats(when))
+            except ValueError:
                 pass
             else:
-                values = [float(text.strip(b'"')) for text in value]
-                rows = (list(map(int, step)), values, list(map(float, when)))
                 self._store([names[raw] for raw in raw_names], rows, pieces)
                 return
         self._add_line_by_line(chunk, pieces)
@@ -160,8 +159,8 @@ class ScalarFile:
         rows: tuple[list[int], list[float], list[float]],
         pieces: dict[str, list[ScalarSeries]],
     ) -> None:
-        numbers: dict[str, int] = {}
-        codes = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        codes = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
         step, value, when = np.array(rows[0], np.int64), np.array(rows[1], np.float64), np.array(rows[2], np.float64)
         if self._one_of > 1:
             kept = (step.astype(np.uint64) * _MIXER % np.uint64(2**32) >> np.uint64(16)) % np.uint64(self._one_of) == 0
@@ -174,6 +173,14 @@ class ScalarFile:
                 chosen = order[start:end]
                 pieces.setdefault(name, []).append(ScalarSeries(step[chosen], value[chosen], when[chosen]))
             start = end
+
+
+def _floats(texts: tuple[bytes, ...]) -> list[float]:
+    """Numbers from texts, of which those that are not finite are in quotes."""
+    try:
+        return list(map(float, texts))
+    except ValueError:
+        return [float(text.strip(b'"')) for text in texts]
 
 
 def _joined(parts: list[ScalarSeries]) -> ScalarSeries:
