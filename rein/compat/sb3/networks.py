@@ -75,7 +75,8 @@ def value_network(model: Any, options: PolicyOptions, **more: Any) -> Any:
 def _value_network(last_initializer: Any, **arguments: Any) -> ValueNetwork:
     """A network whose last layer begins as large as theirs, and not, as ours does, with values near 0."""
     network = ValueNetwork(**arguments)
-    last: Any = list(network.trunk.layers.children())[-1]
+    trunk: Any = network.trunk
+    *_, last = trunk.layers.children()
     if last_initializer is None:
         torch_linear_init(last)
     else:
