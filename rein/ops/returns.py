@@ -105,6 +105,10 @@ def broadcast_rows(**tensors: Tensor) -> list[Tensor]:
     Returns:
         The tensors in the given order, all of one shape and one floating dtype.
     """
+    first, *others = tensors.values()
+    is_alike = all(other.shape == first.shape and other.dtype is first.dtype for other in others)
+    if is_alike and first.ndim and first.dtype is torch.get_default_dtype():
+        return [first, *others]
     ndim = max(tensor.ndim for tensor in tensors.values())
     short = {name: tuple(tensor.shape) for name, tensor in tensors.items() if tensor.ndim < 1}
     if short:

@@ -142,5 +142,6 @@ def _transitions(
             f"step_type has shape {tuple(step_type.shape)}, expected the time and batch dimensions "
             f"of {tuple(reward.shape)}"
         )
+    reward = reward[1:]
     is_last = append_dims(step_type[:-1] == StepType.LAST, reward.ndim)
-    return reward[1:], value, discount[1:], is_last.expand_as(reward[1:])
+    return reward, value, discount[1:], is_last if is_last.shape == reward.shape else is_last.expand_as(reward)

@@ -7,6 +7,7 @@ adds this, gradient clipping, learning-rate schedules and the choice of the fast
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value
 from rein.runtime.schedules import Changing, Scheduler, as_scheduler, is_number
 
 LearningRate = Changing
+_SURELY = 1.0 - 1e-4
+"""Share of a limit below which a norm is within it, however it was rounded."""
 _FUSED_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu"})
 _OWN_FIELDS = (
     "name",
@@ -156,14 +159,18 @@ class BoundLater(Optimizer):
         self._torch_step()
         return loss
 
-    def advance(self) -> None:
-        """What `step()` does, without torch's marks for profilers around it, which cost as much as a small step."""
+    def advance(self, squares: float | None = None) -> None:
+        """What `step()` does, without torch's marks for profilers around it, which cost as much as a small step.
+
+        Args:
+            squares: the sum of the squares of all gradients, if it is known.
+        """
         if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
             self.step()
             return
         self._apply_schedules()
         self._lay_out_gradients()
-        self._clip_gradients()
+        self._clip_gradients(squares)
         self._torch_step()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -199,9 +206,12 @@ class BoundLater(Optimizer):
                 if gradient.stride() != parameter.stride():
                     parameter.grad = torch.empty_like(parameter).copy_(gradient)
 
-    def _clip_gradients(self) -> None:
+    def _clip_gradients(self, squares: float | None = None) -> None:
         limit = self.gradient_clipping
         if limit is None:
+            return
+        if self.clip_by_global_norm and squares is not None and math.sqrt(squares) < _SURELY * limit:
+            self.grad_norm = torch.tensor(math.sqrt(squares))
             return
         gradients = [parameter.grad for group in self.param_groups for parameter in group["params"]]
         if self.clip_by_value:

@@ -164,7 +164,7 @@ class RingBuffer:
     @property
     def total_size(self) -> int:
         """Number of steps stored of all environments together."""
-        return int(self._current_size.sum())
+        return int(self._current_size.numpy().sum())
 
     @property
     def memory_bytes(self) -> int:

@@ -301,3 +301,18 @@ def test_adam_tf_damps_the_first_steps_more_than_torch():
         optimizer.step()
         results.append(abs(parameter.item()))
     assert results[1] < 0.1 * results[0]
+
+
+@pytest.mark.parametrize("limit", [0.1, 100.0])
+def test_known_squares_clip_as_those_that_are_found(limit):
+    steps, norms = [], []
+    for known in (None, 25.0):
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        parameter.grad = torch.tensor([3.0, 4.0])
+        optimizer = optimizers.SGD(lr=1.0, gradient_clipping=limit, clip_by_global_norm=True)
+        optimizer.add_param_group({"params": [parameter]})
+        optimizer.advance(known)
+        steps.append(parameter.detach())
+        norms.append(optimizer.grad_norm)
+    assert torch.equal(*steps)
+    assert norms == [5.0, 5.0]

@@ -19,7 +19,7 @@ losses train the encoder (Yarats et al. 2021, arXiv:1910.01741), and the target 
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import torch
@@ -433,7 +433,7 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         info = self._with_entropy_reward(info)
         critics, target = info.critic.critics, info.critic.target_critic
         losses = [loss(info, critics[:, :, i], target).loss for i, loss in enumerate(self._critic_losses)]
-        return torch.stack(losses).sum(0)
+        return reduce(torch.add, losses)
 
     @torch.no_grad()
     def _with_entropy_reward(self, info: SacInfo) -> SacInfo:

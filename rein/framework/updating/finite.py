@@ -54,7 +54,7 @@ class SkippedUpdates:
             run.skipped_updates += 1
         given = [(parameter, value) for parameter, value in zip(parameters, values, strict=True) if value is not None]
         # Each may be safe for itself where their sum is too large.
-        bad = [parameter for parameter, value in given if not _is_safe([value])] or [
+        bad = [parameter for parameter, value in given if not math.isfinite(sum_of_squares([value]))] or [
             parameter for parameter, _ in given
         ]
         names = {parameter: name for name, parameter in learner.named_parameters()}
@@ -82,10 +82,7 @@ def skipped_updates(learner: nn.Module) -> SkippedUpdates:
 
 
 def admits(
-    learner: nn.Module,
-    parameters: Sequence[Parameter],
-    values: Sequence[Tensor | None],
-    squares: Tensor | None = None,
+    learner: nn.Module, parameters: Sequence[Parameter], values: Sequence[Tensor | None], squares: float
 ) -> bool:
     """Whether gradients may be applied; if not, the update is counted as skipped.
 
@@ -93,17 +90,12 @@ def admits(
         learner: what learns.
         parameters: what they are gradients of.
         values: the gradients; None where a parameter takes no part.
-        squares: the sum of their squares, if it is known.
+        squares: the sum of their squares.
 
     Raises:
         NonFiniteGradientError: too many in a row were not finite.
     """
-    if squares is not None:
-        is_safe = math.isfinite(squares.item())
-    else:
-        given = [value for value in values if value is not None]
-        is_safe = not given or _is_safe(given)
-    if is_safe:
+    if math.isfinite(squares):
         counter = _SKIPPED.get(learner)
         if counter is not None:
             counter.in_a_row = 0
@@ -112,12 +104,13 @@ def admits(
     return False
 
 
-def _is_safe(tensors: list[Tensor]) -> bool:
-    """Whether all elements are finite, and their squares too, which optimizers keep: one sum of squares tells both."""
-    first, squares, small = tensors[0], 0.0, []
+def sum_of_squares(values: Iterable[Tensor | None]) -> float:
+    """The sum of the squares of all elements, which is finite if all of them are, and what optimizers keep of them."""
+    tensors = [value for value in values if value is not None]
+    squares, small = 0.0, []
     for tensor in tensors:
-        if not tensor.is_cpu or tensor.dtype is not first.dtype:
-            return _is_safe_anywhere(tensors)
+        if not tensor.is_cpu or tensor.dtype is not tensors[0].dtype:
+            return _sum_of_squares_anywhere(tensors)
         if tensor.numel() < _SMALL or not tensor.is_contiguous():
             small.append(tensor)
         else:
@@ -127,15 +120,15 @@ def _is_safe(tensors: list[Tensor]) -> bool:
         # One copy and one product take a tenth of the time that a product of each small tensor takes.
         flat = _flatten_dense_tensors(small) if len(small) > 1 else small[0].reshape(-1)  # type: ignore[no-untyped-call]
         squares += torch.dot(flat, flat).item()
-    return math.isfinite(squares)
+    return squares
 
 
-def _is_safe_anywhere(tensors: list[Tensor]) -> bool:
+def _sum_of_squares_anywhere(tensors: list[Tensor]) -> float:
     """The same for tensors on any devices and of any types."""
     norms = torch._foreach_norm(tensors)
     # Squared again, since the norm of a single element is found without squaring it.
     squares = torch.stack([norm.to(tensors[0].device, torch.float32) for norm in norms]).square()
-    return math.isfinite(squares.sum().item())
+    return squares.sum().item()
 
 
 def check_finite_state(algorithm: nn.Module, optimizers: Iterable[Any]) -> None:

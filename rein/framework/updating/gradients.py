@@ -19,7 +19,7 @@ from rein.data_structures import BatchInfo, Experience, LossInfo, StepType
 from rein.distributions import map_params
 from rein.framework.steps import steps_at_once, steps_in_order, time_major
 from rein.framework.updating.burn_in import burned_in
-from rein.framework.updating.finite import admits
+from rein.framework.updating.finite import admits, sum_of_squares
 from rein.framework.updating.gradient_noise import summarize_gradient_noise
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
@@ -130,8 +130,9 @@ def losses(algorithm: "Algorithm", batch: Batch, weights: Tensor | None, setting
     """
     info = in_mixed_precision(settings, lambda: train_info(algorithm, batch, settings))
     raw = algorithm.calc_loss_offline(info, batch.pre_train) if batch.is_offline else algorithm.calc_loss(info)
-    valid = valid_masks(time_major(batch.experience.step_type))
-    return Losses(average(raw, valid, weights), info, raw)
+    step_type = time_major(batch.experience.step_type)
+    has_steps = any(isinstance(one, Tensor) and one.shape[:2] == step_type.shape for one in nest.flatten(raw))
+    return Losses(average(raw, valid_masks(step_type) if has_steps else None, weights), info, raw)
 
 
 def train_info(algorithm: "Algorithm", batch: Batch, settings: UpdateSettings) -> Nest:
@@ -224,7 +225,8 @@ def step_optimizers(
     """
     if algorithm._gradient_mean is not None:
         values, squares = algorithm._gradient_mean(values, parameters), None
-    if not admits(algorithm, parameters, values, squares):
+    total = sum_of_squares(values) if squares is None else squares.item()
+    if not admits(algorithm, parameters, values, total):
         for parameter in parameters:
             parameter.grad = None
         return False
@@ -233,7 +235,7 @@ def step_optimizers(
     for optimizer in optimizers:
         # Ours skip what torch's `step` does for its profiler.
         if isinstance(optimizer, BoundLater):
-            optimizer.advance()
+            optimizer.advance(total if len(optimizers) == 1 else None)
         else:
             optimizer.step()
     return True

@@ -249,7 +249,7 @@ class ReplayTraining:
         if buffer is None or buffer.total_size < settings.initial_collect_steps:
             return False
         length = 1 if settings.whole_replay_buffer_training else settings.sequence_length
-        return int(buffer.current_size.max()) >= length
+        return int(buffer.current_size.numpy().max()) >= length
 
     def sample(self, buffer: Any, offline_info: Callable[[Experience], Nest] | None = None) -> Experience:
         """A minibatch of sequences [B, T, ...] from a buffer, ready to learn from.

@@ -134,18 +134,16 @@ class ParallelFC(ParallelLayer):
         lead = x.shape[1:-1]
         if len(lead) != 1:
             x = x.reshape(self.n, -1, self.input_size)
-        if self.output_size <= _FEW_COLUMNS and not torch.is_grad_enabled():
+        if self.output_size == 1:
             # A batched product with few columns runs at a fraction of the speed of dot products, or of columns that are
             # contiguous.
-            rows = weight.transpose(1, 2)
-            if self.output_size == 1:
-                y = torch.linalg.vecdot(x, rows).unsqueeze(-1)
-            else:
-                y = torch.bmm(x, rows.contiguous().transpose(1, 2))
+            y = (x * weight.transpose(1, 2)).sum(-1, keepdim=True)
+            y = y if bias is None else y + bias
+        elif self.output_size <= _FEW_COLUMNS and not torch.is_grad_enabled():
+            y = torch.bmm(x, weight.transpose(1, 2).contiguous().transpose(1, 2))
+            y = y if bias is None else y.add_(bias)
         else:
-            y = torch.bmm(x, weight)
-        if bias is not None:
-            y = y.add_(bias)
+            y = torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
         if len(lead) != 1:
             y = y.reshape(self.n, *lead, self.output_size)
         norm = self.norm

@@ -50,15 +50,20 @@ def test_activation_gain(activation, gain):
 
 
 @pytest.mark.parametrize("columns", [1, 3, 8, 9])
-def test_parallel_fc_without_gradient_is_the_same_however_few_its_columns(columns):
+def test_parallel_fc_is_the_same_with_its_gradients_however_few_its_columns(columns):
     torch.manual_seed(0)
     parallel = stack_layers([FC(5, columns) for _ in range(2)])
-    x = torch.randn(2, 7, 5)
+    x = torch.randn(2, 7, 5, requires_grad=True)
     expected = torch.einsum("nbi,nio->nbo", x, parallel.weight) + parallel.bias
     with torch.no_grad():
         torch.testing.assert_close(parallel(x), expected)
         assert parallel(x).is_contiguous()
     torch.testing.assert_close(parallel(x), expected)
+    inputs, weights = (x, *parallel.parameters()), torch.randn_like(expected)
+    for got, wanted in zip(
+        torch.autograd.grad(parallel(x), inputs, weights), torch.autograd.grad(expected, inputs, weights), strict=True
+    ):
+        torch.testing.assert_close(got, wanted)
 
 
 @pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])
