@@ -4,21 +4,26 @@
     python benchmarks/distributed_faults.py --backend ray --seconds 180 --every 5
     python benchmarks/distributed_faults.py --backend ray --algorithm ppo
 
-CartPole with two asynchronous collectors, once undisturbed and once with a collector killed every few seconds. IMPALA learns
+CartPole with two asynchronous collectors, in one run: half a minute undisturbed, then half a minute in which a collector is
+killed every few seconds, and so on, so that what else the machine does slows both alike. IMPALA learns
 once from each fragment, so that collectors have as much to do as the learner: the hardest case. PPO, by the settings of its
 conf, learns ten times from each. Every fragment that is delivered is counted here, by number and version.
 """
 
 import argparse
+import math
 import os
 import signal
 import tempfile
 import time
 from typing import Any
 
+_PERIOD = 30.0
+"""Seconds until killing begins or ends."""
 
-def run(backend: str, algorithm_name: str, seconds: float, every: float | None) -> dict[str, Any]:
-    """Trains for so long, killing a collector from time to time."""
+
+def run(backend: str, algorithm_name: str, seconds: float, every: float) -> dict[str, Any]:
+    """Trains for so long undisturbed, and for as long while collectors are killed."""
     import torch
 
     from rein.config import fresh_configs, install_name_resolver, pre_config
@@ -49,19 +54,23 @@ def run(backend: str, algorithm_name: str, seconds: float, every: float | None) 
             seen = Seen(rollout)
             for _ in range(5):
                 algorithm.train_iter()
-            first, begin, killed = algorithm.env_steps, time.monotonic(), 0
-            while time.monotonic() - begin < seconds:
-                algorithm.train_iter()
-                if every is not None and time.monotonic() - begin > (killed + 1) * every:
-                    _kill(rollout._team._workers[killed % 2], backend)
-                    killed += 1
-            spent = time.monotonic() - begin
-            rate = (algorithm.env_steps - first) / spent
+            steps, spent, killed = [0, 0], [0.0, 0.0], 0
+            for period in range(2 * math.ceil(seconds / _PERIOD)):
+                kills = period % 2
+                first, begin, due = algorithm.env_steps, time.monotonic(), 0.5 * every
+                while (passed := time.monotonic() - begin) < min(_PERIOD, seconds):
+                    algorithm.train_iter()
+                    if kills and passed > due:
+                        _kill(rollout._team._workers[killed % 2], backend)
+                        killed, due = killed + 1, due + every
+                steps[kills] += algorithm.env_steps - first
+                spent[kills] += time.monotonic() - begin
             replaced, dropped = rollout._team.replaced, rollout.dropped
             algorithm.close_rollout()
             env.close()
     return {
-        "steps_per_second": rate,
+        "undisturbed": steps[0] / spent[0],
+        "disturbed": steps[1] / spent[1],
         "fragments": len(seen.numbers),
         "twice": seen.twice,
         "unknown": seen.unknown,
@@ -109,12 +118,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=180.0)
     parser.add_argument("--every", type=float, default=5.0)
     given = parser.parse_args()
-    clean = run(given.backend, given.algorithm, given.seconds, None)
-    print(f"undisturbed: {clean}", flush=True)
-    killed = run(given.backend, given.algorithm, given.seconds, given.every)
-    print(f"killed every {given.every:g} s: {killed}")
-    share = killed["steps_per_second"] / clean["steps_per_second"]
-    print(f"{share:.0%} of the clean rate, {killed['twice']} fragments twice, {killed['unknown']} of unknown version")
+    found = run(given.backend, given.algorithm, given.seconds, given.every)
+    print(found)
+    print(f"{found['disturbed'] / found['undisturbed']:.0%} of the undisturbed rate")
 
 
 if __name__ == "__main__":

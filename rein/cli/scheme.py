@@ -1,6 +1,10 @@
 """The options that spread a run over workers."""
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rein.distributed import Scheme
 
 _SETTINGS = {
     "scheme": "kind",
@@ -29,17 +33,20 @@ def add_scheme_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_scheme(arguments: argparse.Namespace) -> None:
-    """Puts the options into the configuration in force, and checks them before anything starts."""
+    """Puts the options into the configuration in force, before that of the run."""
     from rein.config import pre_config
+
+    given = {name: getattr(arguments, name) for name in _SETTINGS if getattr(arguments, name) is not None}
+    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
+    pre_config({f"Scheme.{_SETTINGS[name]}": value for name, value in given.items()}, place=words)
+
+
+def configured_scheme() -> "Scheme":
+    """The scheme of the configuration in force, checked before anything starts."""
     from rein.distributed import Scheme
     from rein.distributed.address import check_address
 
-    given = {name: getattr(arguments, name) for name in _SETTINGS if getattr(arguments, name) is not None}
-    if not given:
-        return
-    values = {_SETTINGS[name]: value for name, value in given.items()}
-    Scheme(**values)
-    if arguments.address is not None:
-        check_address(arguments.address)
-    words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
-    pre_config({f"Scheme.{name}": value for name, value in values.items()}, place=words)
+    scheme = Scheme()
+    if scheme.address is not None:
+        check_address(scheme.address)
+    return scheme

@@ -18,6 +18,7 @@ Example:
 
 import argparse
 from contextlib import nullcontext
+from functools import partial
 
 from rein.cli.command import (
     Outcome,
@@ -28,7 +29,7 @@ from rein.cli.command import (
     add_sink_argument,
     configure_watchers,
 )
-from rein.cli.scheme import add_scheme_arguments, configure_scheme
+from rein.cli.scheme import add_scheme_arguments, configure_scheme, configured_scheme
 from rein.cli.target import add_target_arguments, read_target
 
 
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
         pre_config(configure_watchers(arguments), place="--callback and --sink")
         configure_scheme(arguments)
         target.configure()
+        prepare = partial(attach, scheme=configured_scheme())
         stem = f"{target.stem}-{settle_seed()}"
         directory = RunDirectory.create(arguments.dir) if arguments.dir else numbered_directory("runs", stem)
         facts = {**target.facts(), "command": session.command, **({"alf": True} if arguments.alf else {})}
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace, session: Session) -> Outcome:
             return supervised_outcome(
                 learner, train_to_end(learner, session, fail_on_save_error=arguments.fail_on_save_error)
             )
-        trainer = start_run(directory, target.name, facts=facts, prepare=attach)
+        trainer = start_run(directory, target.name, facts=facts, prepare=prepare)
         print(f"run directory: {directory.path}", file=session.stream, flush=True)
         return training_outcome(
             trainer, train_to_end(trainer, session, fail_on_save_error=arguments.fail_on_save_error)

@@ -20,6 +20,7 @@ from rein.framework.acting.rollout import Rollout
 from rein.nest import Nest
 from rein.runtime import Run
 from rein.runtime.processes.sending import unpack
+from rein.runtime.seeding import seed_everything
 from rein.runtime.watching import unwatched
 
 
@@ -150,8 +151,14 @@ class Collector:
         state = {"rollout": self._rollout.state_dict()}
         return state if self._run is None else {**state, "run": self._run.state_dict()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes to where `save` was called."""
+    def restore(self, state: dict[str, Any] | None, seed: int) -> None:
+        """Goes to where `save` was called, or with None to new episodes, which no other `seed` has."""
+        if state is None:
+            self._env.seed(seed)
+            self._env.reset()
+            if self._run is not None:
+                seed_everything(seed)
+            return
         self._rollout.load_state_dict(state["rollout"])
         if self._run is not None:
             self._run.load_state_dict(state["run"])

@@ -21,7 +21,7 @@ from rein.envs import Environment
 from rein.framework import RLAlgorithm
 from rein.framework.acting.rollout import Rollout
 from rein.runtime import summary
-from rein.runtime.run import current_run_or_none
+from rein.runtime.run import current_run, current_run_or_none
 from rein.runtime.timers import timer
 from rein.runtime.watching import current_watcher
 
@@ -47,9 +47,10 @@ class SchemeRollout(Rollout):
         super().__init__(algorithm, env)
         self._scheme, self._team, self._backend = scheme, team, backend
         self._num_envs = env.batch_size
-        self.envs_per_iteration = env.batch_size * (
-            len(team) if scheme.collecting == "sync" else scheme.fragments_per_update
-        )
+        self.envs_per_iteration = env.batch_size
+        if algorithm.require_config().trains_on_fresh_rollouts:
+            # What a replay buffer gets is cut to what an iteration of one collector takes: see `collect_for_replay`.
+            self.envs_per_iteration *= len(team) if scheme.collecting == "sync" else scheme.fragments_per_update
         self.env = _ManyEnvironments(env, len(team) * env.batch_size)  # type: ignore[assignment]
         self._weights = Weights(algorithm)
         self._metrics = GroupedMetrics(algorithm.metrics.window, len(team))
@@ -176,7 +177,7 @@ class SchemeRollout(Rollout):
         """Stores `length` steps in the algorithm's replay buffer; see `Rollout.collect_for_replay`."""
         last = None
         algorithm = self._algorithm[0]
-        # Collectors that are not beside each other have their turns one after the other.
+        # As many steps as without workers, so that each is followed by as many updates: collectors have their turns.
         wanted = length * self.envs_per_iteration - self._ahead
         while wanted > 0:
             if not self._stock:
@@ -220,19 +221,21 @@ class SchemeRollout(Rollout):
     # State.
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the collectors stand and what is in stock; with "sync", going on from here is exact."""
-        while self._team.waiting_for:
-            # What was under way is lost, as if its collector had died.
-            self._skip(self._team.next_answer()[0])
+        """Where the collectors stand and what is in stock; with "sync", going on from here is exact.
+
+        Nobody waits for collectors that are at work: in the run that goes on from here they begin anew.
+        """
+        at_work = bool(self._team.waiting_for)
         ends = {str(index): nest.flatten(part) for index, part in self._open_ends.items()}
         return {
-            "collectors": self._team.ask_all("save"),
+            "collectors": [None] * len(self._team) if at_work else self._team.ask_all("save"),
             "stock": [nest.flatten(part) for part, _ in self._stock],
             "open_ends": ends,
-            "skipped": sorted(self._team.lost),
+            "skipped": list(range(len(self._team))) if at_work else sorted(self._team.lost),
             "version": self.version,
             "numbers": self._numbers,
             "fraction": self._fraction,
+            "ahead": self._ahead,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -242,8 +245,9 @@ class SchemeRollout(Rollout):
                 f"the run was saved with {len(state.get('collectors', [0]))} collectors: resume it with as many, not with "
                 f"{len(self._team)}"
             )
+        seeds = current_run().spawn_seeds(len(self._team), f"collectors after {state['numbers']} fragments")
         for index, collector in enumerate(state["collectors"]):
-            self._team.ask(index, "restore", collector)
+            self._team.ask(index, "restore", collector, seeds[index])
         while self._team.waiting_for:
             self._team.next_answer()
         example = distributions_to_params(map_params(lambda tensor: tensor.unsqueeze(0), self.peek()))
@@ -257,6 +261,7 @@ class SchemeRollout(Rollout):
         self._open_ends = {int(index): part(leaves) for index, leaves in state["open_ends"].items()}
         self._team.lost.update(state["skipped"])
         self.version, self._numbers, self._fraction = state["version"], state["numbers"], state["fraction"]
+        self._ahead = state.get("ahead", 0)
 
     def close(self) -> None:
         """Ends the collectors."""

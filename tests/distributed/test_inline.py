@@ -46,8 +46,9 @@ def test_collectors_feed_every_kind_of_algorithm(build: Any, kind: str, name: st
     if name != "ppo":
         buffer = algorithm.replay_buffer
         assert buffer is not None
-        # Every iteration stores 8 steps of each environment that reports, whatever the length of fragments.
-        assert buffer.total_size == 12 * 8 * (8 if kind == "sync" else 4)
+        # Every iteration stores as many steps as without workers, whatever the length of fragments: a step is followed by
+        # as many updates.
+        assert buffer.total_size == 12 * 8 * 4
 
 
 def test_a_fragment_that_comes_again_is_refused(build: Any) -> None:
@@ -75,7 +76,7 @@ def test_asynchronous_fragments_are_at_most_a_round_old_and_too_old_ones_are_dro
         several.train_iter()
     assert several.rollout.dropped == 0
     assert several.rollout.delivered == 2 * several.rollout.version
-    assert several.replay_buffer.total_size == pytest.approx(9 * 8 * 4 * 2, abs=4)
+    assert several.replay_buffer.total_size == pytest.approx(9 * 8 * 4, abs=4)
     strict = build("ppo", kind="async", collectors=3, max_lag=0)
     for _ in range(3):
         strict.train_iter()
@@ -112,6 +113,27 @@ def test_a_saved_run_goes_on_exactly(build: Any) -> None:
         assert torch.equal(vector(other), vector(algorithm))
 
 
+def test_saving_neither_waits_for_asynchronous_collectors_nor_loses_what_they_do(build: Any) -> None:
+    saved, plain = (build("dqn", seed=3, kind="async", collectors=2, fragment_steps=48) for _ in range(2))
+    for _ in range(9):
+        plain.train_iter()
+    for _ in range(9):
+        saved.train_iter()
+        under_way = saved.rollout._team.waiting_for
+        state = saved.training_state()["rollout"]
+        assert saved.rollout._team.waiting_for == under_way
+        assert len(under_way) == 2
+    assert saved.rollout.delivered == plain.rollout.delivered
+    begun = []
+    for _ in range(2):
+        resumed = build("dqn", seed=3, kind="async", collectors=2, fragment_steps=48).rollout
+        resumed.load_state_dict(state)
+        begun += [worker.service.target._env.current_time_step().observation for worker in resumed._team._workers]
+        state = {**state, "numbers": state["numbers"] + 1}
+    # Nobody lives through the same episodes again, however often a run is resumed.
+    assert len({tuple(one.flatten().tolist()) for one in begun}) == 4
+
+
 @pytest.mark.parametrize("how", ["saved", "too old"])
 def test_steps_before_and_after_a_fragment_that_is_missing_are_not_joined(build: Any, how: str) -> None:
     lag = {"max_lag": 1} if how == "too old" else {}
@@ -123,6 +145,9 @@ def test_steps_before_and_after_a_fragment_that_is_missing_are_not_joined(build:
     if how == "saved":
         state = algorithm.training_state()
         assert state["rollout"]["skipped"] == [0, 1]
+        algorithm = build("dqn", kind="async", collectors=2, fragment_steps=48)
+        algorithm.load_training_state(state)
+        algorithm.observe_rollout_for_replay = lambda exp: stored.append(exp.time_step)
     else:
         algorithm.rollout.version += 5
         algorithm.rollout._stock.clear()

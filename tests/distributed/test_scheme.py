@@ -2,13 +2,15 @@
 
 import argparse
 import socket
+import threading
 from typing import Any
 
 import pytest
 
-from rein.cli.scheme import add_scheme_arguments, configure_scheme
-from rein.config import fresh_configs, get_config_value
+from rein.cli.scheme import add_scheme_arguments, configure_scheme, configured_scheme
+from rein.config import fresh_configs, get_config_value, pre_config
 from rein.distributed import Scheme, SchemeError
+from rein.distributed.address import check_address
 
 
 @pytest.mark.parametrize(
@@ -84,16 +86,15 @@ def parse(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_options_become_settings() -> None:
+def test_options_become_settings_beside_others() -> None:
     with fresh_configs():
-        configure_scheme(
-            parse("--scheme", "async", "--collectors", "2", "--backend", "process", "--gradient-workers", "2")
-        )
-        scheme = Scheme()
-        assert (scheme.kind, scheme.collectors, scheme.backend, scheme.gradient_workers) == ("async", 2, "process", 2)
+        configure_scheme(parse("--scheme", "async", "--collectors", "2", "--gradient-workers", "2"))
+        pre_config({"Scheme.max_lag": 3})
+        scheme = configured_scheme()
+        assert (scheme.kind, scheme.collectors, scheme.gradient_workers, scheme.max_lag) == ("async", 2, 2, 3)
     with fresh_configs():
         configure_scheme(parse())
-        assert Scheme().is_central
+        assert configured_scheme().is_central
         assert get_config_value("Scheme.collectors") in (None, 1)
 
 
@@ -101,8 +102,25 @@ def test_an_address_where_nobody_answers() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with fresh_configs():
-        with pytest.raises(SchemeError, match=f"nobody answers at 127.0.0.1:{port}"):
-            configure_scheme(parse("--backend", "ray", "--address", f"127.0.0.1:{port}"))
-        with pytest.raises(SchemeError, match="HOST:PORT"):
-            configure_scheme(parse("--backend", "ray", "--address", "somewhere"))
+    for address, message in ((f"127.0.0.1:{port}", f"nobody answers at 127.0.0.1:{port}"), ("somewhere", "HOST:PORT")):
+        with fresh_configs():
+            configure_scheme(parse("--backend", "ray", "--address", address))
+            with pytest.raises(SchemeError, match=message):
+                configured_scheme()
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 400 Bad Request", b""])
+def test_an_address_of_something_else(reply: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(reply)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(SchemeError, match="is no Ray cluster"):
+            check_address(f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()

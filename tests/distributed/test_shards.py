@@ -111,8 +111,8 @@ def test_presets_train_from_shards(build: Any, name: str, kind: str) -> None:
 
 def test_samples_per_insert_decide_how_often_to_update(build: Any) -> None:
     algorithm = build("dqn", collectors=2, fragment_steps=64, shards=2, samples_per_insert=3.0)
-    for _ in range(12):
+    for _ in range(24):
         algorithm.train_iter()
     limiter = algorithm.replay_buffer.limiter
-    assert limiter.inserted == 12 * 8 * 8
+    assert limiter.inserted == 24 * 8 * 4
     assert limiter.ratio == pytest.approx(3.0, rel=0.05)

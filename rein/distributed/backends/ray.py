@@ -15,6 +15,7 @@ import sys
 import threading
 import traceback
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from rein import nest
 from rein.distributed.address import check_address
 from rein.distributed.backends.base import WARM, Service, Task, WorkerFailedError, WorkerGoneError
 from rein.distributed.fragments import Fragment
-from rein.distributed.scheme import Scheme
+from rein.distributed.scheme import Scheme, SchemeError
 from rein.runtime.processes.nursery import Errand
 from rein.runtime.processes.sending import pack, unpack
 from rein.runtime.processes.starting import loaded_modules
@@ -55,6 +56,9 @@ class RayBackend:
             scheme: says where.
             workers: that will be started.
         """
+        if scheme.address is not None and _has_token():
+            # Who starts a cluster with `ray start` asks for the token where there is one; who joins it must offer it.
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
         import ray
 
         self._ray = ray
@@ -74,7 +78,13 @@ class RayBackend:
         quiet: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.WARNING}
         if scheme.address is not None:
             check_address(scheme.address)
-            self._init(address=scheme.address, log_to_driver=False, logging_level=logging.WARNING)
+            try:
+                self._init(address=scheme.address, log_to_driver=False, logging_level=logging.WARNING)
+            except ConnectionError as error:
+                raise SchemeError(
+                    f"the Ray cluster at {scheme.address} lets nobody in ({error}): it may be of another version, or ask for "
+                    "a token (`ray get-auth-token` on its head; put it into RAY_AUTH_TOKEN here)"
+                ) from error
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self._init(
@@ -158,6 +168,12 @@ class RayBackend:
         if self._owns_cluster:
             self._ray.shutdown()
             self._owns_cluster = False
+
+
+def _has_token() -> bool:
+    """Whether this machine has the secret that Ray's clusters may ask for."""
+    named = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
+    return bool(named) or (Path.home() / ".ray" / "auth_token").exists()
 
 
 class RayService:
