@@ -65,6 +65,8 @@ def measure_rein(
     settings: dict[str, Any] = {"TrainerConfig.compile": compiled, "TrainerConfig.evaluate": False}
     if worlds is not None:
         settings["create_environment.num_parallel_environments"] = worlds
+    if algorithm == "sac":
+        settings["TrainerConfig.unroll_length"] = 2
     world = sleeping_pendulum if env == "sleeping" else env
     with rein.make(algorithm, world, scheme=scheme or None, seed=0, settings=settings) as agent:
         agent.train(steps // 4)

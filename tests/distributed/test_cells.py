@@ -1,7 +1,9 @@
 """Every cell of the scheme, on every backend: central or parallel, synchronous or asynchronous, twice."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +13,9 @@ from typing import Any
 
 import pytest
 import torch
+
+from rein.distributed import SchemeError
+from rein.distributed.address import check_address
 
 COLLECTING = [("sync", 1), ("sync", 2), ("async", 1), ("async", 2)]
 GRADIENTS = [("sync", 1), ("sync", 2), ("async", 2)]
@@ -122,7 +127,7 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["process", "ddp"])
+@pytest.mark.parametrize("backend", ["process", "ray", "ddp"])
 def test_a_terminated_run_saves_and_leaves_no_process(tmp_path: Path, backend: str) -> None:
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"
@@ -145,4 +150,37 @@ def test_a_terminated_run_saves_and_leaves_no_process(tmp_path: Path, backend: s
         time.sleep(0.2)
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
     assert list(folder.rglob("*ckpt*")) or list(folder.rglob("checkpoint*"))
-    assert not {name for name in set(os.listdir("/dev/shm")) - before if name.startswith(("torch_", "sem.rein"))}
+    assert not {
+        name for name in set(os.listdir("/dev/shm")) - before if name.startswith(("torch_", "sem.rein", "plasma"))
+    }
+
+
+@pytest.mark.slow
+def test_a_run_joins_a_cluster_that_somebody_has_started(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ["--block", f"--port={address.split(':')[1]}", "--include-dashboard=false", "--num-cpus=3"]
+    head = subprocess.Popen(
+        [str(Path(sys.executable).with_name("ray")), "start", "--head", *words, f"--object-store-memory={80 * 2**20}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            time.sleep(1)
+            with contextlib.suppress(SchemeError):
+                check_address(address)
+                break
+        rein = [sys.executable, "-m", "rein.cli"]
+        checked = subprocess.run([*rein, "cluster", "check", "--address", address], capture_output=True, text=True)
+        assert "Rein runs there" in checked.stdout, checked.stderr
+        run = ["train", "--algorithm", "ppo", "--env", "CartPole-v1", "--collectors", "2", "--backend", "ray"]
+        sizes = ["TrainerConfig.num_env_steps=4096", "TrainerConfig.evaluate=False", "Scheme.max_restarts=2"]
+        subprocess.run([*rein, *run, "--address", address, "--dir", str(tmp_path / "run"), *sizes], check=True)
+        assert head.poll() is None
+    finally:
+        head.terminate()
+        head.wait(120)
