@@ -1,7 +1,6 @@
 """The collector: a copy of the algorithm that acts in environments of its own."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from rein import nest
 from rein.config import use_configs
 from rein.data_structures import Experience, TimeStep
+from rein.distributed.counters import running
 from rein.distributed.fragments import Fragment
 from rein.distributed.weights import Weights
 from rein.distributions import distributions_to_params, extract_spec, map_params, params_to_distributions
@@ -21,7 +21,6 @@ from rein.nest import Nest
 from rein.runtime import Run
 from rein.runtime.processes.sending import unpack
 from rein.runtime.seeding import seed_everything
-from rein.runtime.watching import unwatched
 
 
 class CollectJob(NamedTuple):
@@ -33,7 +32,7 @@ class CollectJob(NamedTuple):
     least: int
     """Steps after which it may end early, if it is told to."""
     counters: dict[str, float]
-    """Of the run, for schedules: its attributes by name."""
+    """See `counters_now`."""
     extra_states: dict[int, Any]
     """What modules keep beside tensors."""
 
@@ -101,7 +100,7 @@ class Collector:
         if flat is not None:
             self._weights.load(flat, with_acting=self._index > 0)
             self._weights.state.load_extra_states(job.extra_states)
-        with self._running(job.counters):
+        with running(self._run, job.counters):
             experience = self._collect(job)
         info_spec = extract_spec(experience.rollout_info, from_dim=2)
         experience = experience._replace(rollout_info=distributions_to_params(experience.rollout_info))
@@ -134,17 +133,6 @@ class Collector:
             length = min(max(job.least, 1) if done == 0 else piece, job.length - done)
             done += length
             yield length
-
-    @contextmanager
-    def _running(self, counters: dict[str, float]) -> Iterator[None]:
-        if self._run is None:
-            with unwatched():  # The updater tells of all collectors alike.
-                yield
-            return
-        for name, value in counters.items():
-            setattr(self._run, name, value)
-        with self._run:
-            yield
 
     def save(self) -> dict[str, Any]:
         """Where the collector stands, to go on exactly."""

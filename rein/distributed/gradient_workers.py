@@ -1,6 +1,6 @@
 """Gradient workers: copies of the algorithm that compute gradients of batches, or of shares of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from rein import nest
 from rein.config import use_configs
 from rein.data_structures import BatchInfo, LossInfo
 from rein.distributed.backends import Backend
+from rein.distributed.counters import counters_now, running
 from rein.distributed.team import Team
 from rein.distributed.weights import Weights
 from rein.distributions import distributions_to_params, extract_spec, map_params, params_to_distributions
@@ -41,13 +42,13 @@ class GradientTask(NamedTuple):
             run = Run(seed=self.seed, device=self.device)
             with run:
                 run.seed_everything()
-                return self.make_here()
+                return self.make_here(run)
 
-    def make_here(self) -> "GradientWorker":
+    def make_here(self, run: Run | None = None) -> "GradientWorker":
         """The worker, with what is in force."""
         _, algorithm, settings = unpack(self.copy)
         algorithm.set_update_settings(replace(settings, compile=False))
-        return GradientWorker(algorithm, self.version)
+        return GradientWorker(algorithm, self.version, run)
 
 
 class Share(NamedTuple):
@@ -62,27 +63,34 @@ class Share(NamedTuple):
 class GradientWorker:
     """Computes gradients."""
 
-    def __init__(self, algorithm: RLAlgorithm, version: int = 0) -> None:
-        """Keeps the copy of the algorithm, and the version of its weights."""
-        self._algorithm, self._weights, self._version = algorithm, Weights(algorithm), version
+    def __init__(self, algorithm: RLAlgorithm, version: int, run: Run | None) -> None:
+        """Keeps the copy of the algorithm, the version of its weights, and the run of a process of its own."""
+        self._algorithm, self._weights, self._version, self._run = algorithm, Weights(algorithm), version, run
 
     def gradients(
-        self, batches: Sequence[Batch], extra_states: dict[int, Any], flat: NDArray[np.uint8] | None, version: int
+        self,
+        batches: Sequence[Batch],
+        extra_states: dict[int, Any],
+        counters: Mapping[str, float],
+        flat: NDArray[np.uint8] | None,
+        version: int,
     ) -> Share:
         """Gradients of batches with given weights; None keeps those that there are."""
         if flat is not None and version > self._version:
             self._weights.load(flat, with_acting=True)
             self._weights.state.load_extra_states(extra_states)
-        found = self._algorithm.learning.compute_gradients(batches)
+        with running(self._run, counters):
+            found = self._algorithm.learning.compute_gradients(batches)
         spec = extract_spec(found.info, from_dim=2)
         found = found._replace(info=distributions_to_params(found.info))
         rows = batches[0].experience.step_type.shape[0]
         return Share(nest.map_structure(_detached, found), spec, rows, version)
 
-    def apply(self, gradients: Gradients, info_spec: Any) -> None:
+    def apply(self, gradients: Gradients, info_spec: Any, counters: Mapping[str, float]) -> None:
         """A step of this copy's own optimizers."""
         info = params_to_distributions(gradients.info, info_spec)
-        self._algorithm.apply_gradients(gradients._replace(info=info))
+        with running(self._run, counters):
+            self._algorithm.apply_gradients(gradients._replace(info=info))
 
     def parameters(self) -> list[Tensor]:
         """Of this copy."""
@@ -137,7 +145,7 @@ class SharedGradients:
         spec = extract_spec(gradients.info, from_dim=2)
         sent = gradients._replace(info=distributions_to_params(gradients.info))
         for index in range(len(self._team)):
-            self._team.ask(index, "apply", sent, spec)
+            self._team.ask(index, "apply", sent, spec, counters_now())
         for _ in range(len(self._team)):
             self._team.next_answer()
         # At last: the replacement of one that died until here is a copy that has not made the step, and is asked to.
@@ -166,7 +174,7 @@ class SharedGradients:
         self._backend.publish(self._weights.flat(), self.version)
 
     def _ask(self, index: int, batches: Sequence[Batch]) -> None:
-        self._team.ask(index, "gradients", batches, self._weights.state.extra_states())
+        self._team.ask(index, "gradients", batches, self._weights.state.extra_states(), counters_now())
 
 
 def _share(batch: Batch, index: int, count: int) -> Batch:

@@ -25,6 +25,7 @@ from rein.data_structures import TimeStep
 from rein.distributed.backends import WorkerGoneError
 from rein.distributed.backends.process import ProcessBackend, ProcessWorker
 from rein.distributed.collector import Tape
+from rein.distributed.counters import counters_now, running
 from rein.distributed.metrics import GroupedMetrics
 from rein.distributed.scheme import Scheme
 from rein.envs import Environment, create_environment
@@ -37,7 +38,6 @@ from rein.framework.updating.settings import UpdateSettings
 from rein.replay.ring_buffer import RingBuffer
 from rein.runtime import Run
 from rein.runtime.processes.sending import pack, unpack
-from rein.runtime.run import current_run_or_none
 
 logger = logging.getLogger(__name__)
 
@@ -98,11 +98,7 @@ class Rank:
 
     def iterate(self, counters: Mapping[str, float], with_statistics: bool) -> tuple[TimeStep, Any]:
         """One iteration; returns what metrics need of its episodes and, if asked for, statistics of the parameters."""
-        run = self._run
-        assert run is not None
-        for name, value in counters.items():
-            setattr(run, name, value)
-        with run:
+        with running(self._run, counters):
             self._algorithm.train_iter()
         broadcast(self._algorithm)
         return self._tape.take_episodes(), self._algorithm.compute_paras_statistics() if with_statistics else None
@@ -179,9 +175,7 @@ class Ranks:
         if self._backend is None:
             self._start()
         assert self._backend is not None
-        run = current_run_or_none()
-        names = ("global_counter", "env_steps", "iterations", "progress") if run is not None else ()
-        counters = {name: getattr(run, name) for name in names}
+        counters = counters_now()
         self._iterations += 1
         checks = self._check_interval > 0 and self._iterations % self._check_interval == 0
         for worker in self._workers:

@@ -11,6 +11,7 @@ from rein import nest
 from rein.data_structures import Experience, TimeStep
 from rein.distributed.backends import Backend
 from rein.distributed.collector import CollectJob
+from rein.distributed.counters import counters_now
 from rein.distributed.fragments import Fragment, after, beside, cut_short, padded, steps, with_distributions
 from rein.distributed.metrics import GroupedMetrics
 from rein.distributed.scheme import Scheme
@@ -21,7 +22,7 @@ from rein.envs import Environment
 from rein.framework import RLAlgorithm
 from rein.framework.acting.rollout import Rollout
 from rein.runtime import summary
-from rein.runtime.run import current_run, current_run_or_none
+from rein.runtime.run import current_run
 from rein.runtime.timers import timer
 from rein.runtime.watching import current_watcher
 
@@ -122,9 +123,7 @@ class SchemeRollout(Rollout):
         self._team.lost.add(index)
 
     def _ask(self, indices: Any, length: int) -> None:
-        run = current_run_or_none()
-        names = ("global_counter", "env_steps", "iterations", "progress") if run is not None else ()
-        counters = {name: getattr(run, name) for name in names}
+        counters = counters_now()
         least = math.ceil(length * self._scheme.fraction_samples) if self._scheme.preempts else length
         for index in indices:
             self._numbers += 1

@@ -1,5 +1,6 @@
 """Small runs of zoo algorithms, without a trainer."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ from rein.runtime import Run
 from rein.training.construction import build_algorithm
 from rein.training.launch import configure
 from rein.zoo import find_algorithm
+
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 SMALL: dict[str, dict[str, Any]] = {
     "ppo": {"unroll_length": 16, "num_updates_per_train_iter": 2, "mini_batch_length": 1, "mini_batch_size": 16},

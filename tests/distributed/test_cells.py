@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +31,8 @@ def vector(algorithm: Any) -> torch.Tensor:
 def cluster() -> Iterator[None]:
     ray = pytest.importorskip("ray")
     if not ray.is_initialized():
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20)
+        size = 80 * 2**20
+        ray.init("local", num_cpus=8, include_dashboard=False, log_to_driver=False, object_store_memory=size)
     yield
     ray.shutdown()
 
@@ -161,9 +164,11 @@ def test_a_run_joins_a_cluster_that_somebody_has_started(tmp_path: Path) -> None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
+    folder = tempfile.mkdtemp(prefix="ray")
     words = ["--block", f"--port={address.split(':')[1]}", "--include-dashboard=false", "--num-cpus=3"]
+    words += [f"--temp-dir={folder}", f"--object-store-memory={80 * 2**20}"]
     head = subprocess.Popen(
-        [str(Path(sys.executable).with_name("ray")), "start", "--head", *words, f"--object-store-memory={80 * 2**20}"],
+        [str(Path(sys.executable).with_name("ray")), "start", "--head", *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -184,3 +189,4 @@ def test_a_run_joins_a_cluster_that_somebody_has_started(tmp_path: Path) -> None
     finally:
         head.terminate()
         head.wait(120)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -68,3 +68,14 @@ def test_gradients_and_rollouts_of_processes_train(build: Any) -> None:
         algorithm.train_iter()
     assert not torch.equal(before, torch.nn.utils.parameters_to_vector(algorithm.parameters()))
     assert algorithm.rollout.delivered == 3
+
+
+@pytest.mark.slow
+def test_processes_that_step_copies_of_their_own_follow_schedules(build: Any) -> None:
+    algorithm = build("dqn", backend="process", gradient_workers=2, decentralised=True)
+    team = algorithm.learning.compute_gradients.__self__._team
+    for _ in range(4):
+        algorithm.train_iter()
+    for parameters in team.ask_all("parameters"):
+        for mine, theirs in zip(algorithm.parameters(), parameters, strict=True):
+            assert torch.equal(mine, theirs)

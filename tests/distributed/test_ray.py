@@ -12,6 +12,7 @@ ray = pytest.importorskip("ray")
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     ray.init(
+        address="local",
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,

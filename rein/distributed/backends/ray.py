@@ -87,7 +87,11 @@ class RayBackend:
                 ) from error
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # Ray would let workers give way to everything else on the machine, the updater that waits for them included.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        # Not the cluster that somebody has started, or left traces of, on this machine.
         self._init(
+            address="local",
             num_cpus=max(os.cpu_count() or 1, workers),
             object_store_memory=max(scheme.object_store_mb, 80) * 2**20,
             **quiet,

@@ -1,0 +1,34 @@
+"""Counters of the run: what schedules follow must be the same in every worker."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rein.runtime import Run
+from rein.runtime.run import current_run_or_none
+from rein.runtime.watching import unwatched
+
+_NAMES = ("global_counter", "env_steps", "iterations", "progress")
+
+
+def counters_now() -> dict[str, float]:
+    """Of the current run, by name; empty without one."""
+    run = current_run_or_none()
+    return {} if run is None else {name: getattr(run, name) for name in _NAMES}
+
+
+@contextmanager
+def running(run: Run | None, counters: Mapping[str, float]) -> Iterator[None]:
+    """A block in the run of a worker, which is as far as `counters` say.
+
+    Args:
+        run: of a process of its own; None where the worker shares that of the updater, who tells of all workers alike.
+        counters: see `counters_now`.
+    """
+    if run is None:
+        with unwatched():
+            yield
+        return
+    for name, value in counters.items():
+        setattr(run, name, value)
+    with run:
+        yield
