@@ -7,7 +7,8 @@
 Collectors make fragments and pull weights; fragments go through the link of the learner, one after the other; the learner
 takes them in the order in which they come, drops what is too old, and publishes weights after each. All durations are
 processor time on one core of this machine, so that a busy machine gives the same calibration. `--check` compares the
-processor time per step that 1, 2 and 4 local collectors need with what the model says.
+processor time per step that 1, 2 and 4 local collectors need, and their rate by the clock, with what the model says; the
+latter on a machine that does nothing else.
 """
 
 import argparse
@@ -158,8 +159,8 @@ def processor_seconds(pids: list[int]) -> float:
     return time.process_time() + sum((int(one[11]) + int(one[12])) / ticks for one in fields)
 
 
-def with_scheme(scheme: dict[str, Any], iterations: int) -> tuple[float, Any]:
-    """Processor seconds of some iterations of IMPALA on CartPole, workers included, and the algorithm."""
+def with_scheme(scheme: dict[str, Any], iterations: int) -> tuple[float, float, Any]:
+    """Of some iterations of IMPALA on CartPole: processor seconds, workers included; seconds; and the algorithm."""
     import torch
 
     from rein.config import fresh_configs, install_name_resolver, pre_config
@@ -189,13 +190,13 @@ def with_scheme(scheme: dict[str, Any], iterations: int) -> tuple[float, Any]:
                 algorithm.train_iter()
             workers = [getattr(one, "process", None) for one in algorithm.rollout._team._workers]
             pids = [one.pid for one in workers if one is not None]
-            begin = processor_seconds(pids)
+            begin, begun_at = processor_seconds(pids), time.monotonic()
             for _ in range(iterations):
                 algorithm.train_iter()
-            spent = processor_seconds(pids) - begin
+            spent, passed = processor_seconds(pids) - begin, time.monotonic() - begun_at
             algorithm.close_rollout()
             env.close()
-    return spent, algorithm
+    return spent, passed, algorithm
 
 
 def calibrate(iterations: int) -> Calibration:
@@ -226,32 +227,40 @@ def calibrate(iterations: int) -> Calibration:
 
     Collector.collect, ReplayTraining.train_from_rollout = timed_collect, timed_learn  # type: ignore[method-assign]
     try:
-        _, algorithm = with_scheme({"kind": "async", "collectors": 1}, iterations)
+        _, _, algorithm = with_scheme({"kind": "async", "collectors": 1}, iterations)
     finally:
         Collector.collect, ReplayTraining.train_from_rollout = collect, learn  # type: ignore[method-assign]
     count = len(sizes)
     collected, learnt = timed["collect"] / count, timed["learn"] / count
-    spent = measured(1, iterations)
+    spent, _ = measured(1, iterations)
     hand_over = max(0.0, spent - collected - learnt)
     return Calibration(16 * 8, collected, hand_over, learnt, sizes[-1], Weights(algorithm).size)
 
 
-def measured(collectors: int, iterations: int) -> float:
-    """Processor seconds per fragment of a run with collectors in other processes."""
-    spent, _ = with_scheme({"kind": "async", "collectors": collectors, "backend": "process"}, iterations)
-    return spent / iterations
+def measured(collectors: int, iterations: int) -> tuple[float, float]:
+    """Processor seconds per fragment of a run with collectors in other processes, and seconds."""
+    spent, passed, _ = with_scheme({"kind": "async", "collectors": collectors, "backend": "process"}, iterations)
+    return spent / iterations, passed / iterations
 
 
-def check(cost: Calibration, iterations: int) -> list[tuple[int, float, float]]:
-    """For 1, 2 and 4 local collectors: microseconds of processor per step, by the model and measured."""
-    rows = []
+def check(cost: Calibration, iterations: int) -> None:
+    """Says of 1, 2 and 4 local collectors what the model predicts and what was measured."""
+    from rein.runtime.cores import usable_cores
+
     for collectors in (1, 2, 4):
-        prediction = simulate(collectors, cost, Cluster(cores=1, bandwidth=1e12, latency=0.0))
+        spent, passed = measured(collectors, iterations)
         # On one core that is never idle, processor time per step is the inverse of the rate.
-        rows.append(
-            (collectors, 1e6 / prediction.steps_per_second, 1e6 * measured(collectors, iterations) / cost.steps)
+        alone, shared = (
+            simulate(collectors, cost, Cluster(cores=cores, bandwidth=1e12, latency=0.0)).steps_per_second
+            for cores in (1, usable_cores())
         )
-    return rows
+        rows = (
+            ("us of a processor per step", 1e6 / alone, 1e6 * spent / cost.steps),
+            ("steps per second", shared, cost.steps / passed),
+        )
+        for what, predicted, found in rows:
+            off = predicted / found - 1
+            print(f"{collectors} collectors: {predicted:,.0f} {what} predicted, {found:,.0f} measured, {off:+.0%}")
 
 
 def table(cost: Calibration) -> str:
@@ -293,9 +302,7 @@ def main() -> None:
     else:
         cost = Calibration(**json.loads(Path(given.source).read_text()))
     if given.check:
-        for collectors, predicted, found in check(cost, given.iterations):
-            off = predicted / found - 1
-            print(f"{collectors} collectors: {predicted:.0f} us per step predicted, {found:.0f} measured, {off:+.0%}")
+        check(cost, given.iterations)
     text = table(cost)
     print(text)
     if given.page:
