@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from rein import nest
-from rein.algorithms.off_policy import DdpgAlgorithm, DqnAlgorithm, OacAlgorithm, SacAlgorithm, Td3Algorithm
+from rein.algorithms.off_policy import (
+    DdpgAlgorithm,
+    DqnAlgorithm,
+    OacAlgorithm,
+    QrsacAlgorithm,
+    SacAlgorithm,
+    Td3Algorithm,
+)
 from rein.algorithms.off_policy.ddpg import DdpgInfo
 from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.data_structures import BatchInfo, Experience, StepType, TimeStep
@@ -45,6 +52,7 @@ ALGORITHMS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "discrete sac": (SacAlgorithm, CHOICE, NETWORKS),
     "mixed sac": (SacAlgorithm, (CHOICE, BOX), NETWORKS),
     "oac": (OacAlgorithm, BOX, NETWORKS),
+    "qrsac": (QrsacAlgorithm, BOX, {name: NETWORKS[name] for name in ("actor_network_cls", "critic_network_cls")}),
     "dqn": (DqnAlgorithm, CHOICE, {"q_network_cls": NETWORKS["q_network_cls"]}),
     "ddpg": (DdpgAlgorithm, BOX, DETERMINISTIC),
     "td3": (Td3Algorithm, BOX, DETERMINISTIC | {"actor_update_period": 1}),
