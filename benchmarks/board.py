@@ -93,10 +93,12 @@ def main() -> None:
         for number in range(arguments.runs):
             write_run(folder / f"run-{number:02}", number, arguments.points)
         report = {"cold": measure(folder, False), "warm": measure(folder, True)}
-    report["load"] = [round(one, 1) for one in psutil.getloadavg()]
-    print(json.dumps(report, indent=2))
-    worst = report["warm"]
-    met = worst["seconds"] <= _MOST_SECONDS and worst["browser MB over an empty page"] <= _MOST_MEGABYTES
+    met = all(
+        one["seconds"] <= _MOST_SECONDS and one["browser MB over an empty page"] <= _MOST_MEGABYTES
+        for one in report.values()
+    )
+    load = [round(one, 1) for one in psutil.getloadavg()]
+    print(json.dumps({**report, "load": load}, indent=2))
     sys.exit(0 if met else 1)
 
 
