@@ -163,6 +163,7 @@ class SimplePredictionNet(Network):
         return (value, reward, distribution, self.game_over(x).squeeze(-1)), ()
 
 
+@configurable
 def create_simple_encoding_net(observation_spec: Nest, fc_layer_params: Sequence[int] = (256, 256)) -> Network:
     """The default encoder of `SimpleMCTSModel`.
 
@@ -173,6 +174,7 @@ def create_simple_encoding_net(observation_spec: Nest, fc_layer_params: Sequence
     return LatentEncodingNetwork(observation_spec, fc_layer_params)
 
 
+@configurable
 def create_simple_dynamics_net(
     input_tensor_spec: tuple[TensorSpec, BoundedTensorSpec], fc_layer_params: Sequence[int] = (256, 256)
 ) -> Network:
@@ -185,6 +187,7 @@ def create_simple_dynamics_net(
     return LatentDynamicsNetwork(input_tensor_spec, fc_layer_params)
 
 
+@configurable
 def create_simple_prediction_net(
     observation_spec: TensorSpec,
     action_spec: BoundedTensorSpec,

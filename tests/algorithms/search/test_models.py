@@ -28,6 +28,7 @@ from rein.algorithms.search.simple_networks import (
     create_simple_prediction_net,
     min_max_normalized,
 )
+from rein.config.data_values import Decoder, Encoder
 from rein.distributions import Beta, Categorical, MultiCategorical
 from rein.networks import BetaProjectionNetwork, CategoricalProjectionNetwork, EncodingNetwork, Network
 from rein.runtime.run import Run
@@ -337,6 +338,11 @@ def test_a_prediction_net_may_give_many_numbers():
     assert distribution.batch_shape == (3,)
     assert over.tolist() == [-2.0] * 3
     assert state == ()
+
+
+@pytest.mark.parametrize("make", [create_simple_encoding_net, create_simple_dynamics_net, create_simple_prediction_net])
+def test_makers_of_networks_are_saved_as_data(make):
+    assert Decoder().decode(Encoder().encode(partial(make, fc_layer_params=(8,)))).func is make
 
 
 def test_the_policy_of_a_prediction_net_may_be_another():
