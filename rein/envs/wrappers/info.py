@@ -41,8 +41,11 @@ class InfoMetrics(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorAr
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps the world and completes its info."""
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, reward, terminated, truncated, self._complete(info)
+        result = self.env.step(action)
+        if len(result) != 5:
+            return result  # Of an old world: whoever steps it says what is wrong.
+        *rest, info = result
+        return (*rest, self._complete(info))  # type: ignore[return-value]
 
     def _complete(self, info: dict[str, Any]) -> dict[str, Any]:
         complete = dict(info)

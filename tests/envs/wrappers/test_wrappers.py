@@ -364,6 +364,16 @@ def test_info_metrics_complete_missing_scalars():
     assert env.step(0)[4]["twice"] == 2.0
 
 
+def test_info_metrics_leave_the_steps_of_old_worlds_to_whoever_judges_them():
+    class Old(Recorder):
+        def step(self, action):
+            return super().step(action)[:4]
+
+    env = InfoMetrics(Old(), {"twice": 0.0})
+    env.reset(seed=0)
+    assert len(env.step(0)) == 4
+
+
 def test_info_metrics_refuse_arrays():
     class Arrays(Recorder):
         def reset(self, **kwargs):
