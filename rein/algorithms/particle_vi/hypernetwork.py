@@ -147,6 +147,10 @@ class HyperNetwork(SupervisedEnsemble):
                 f"{name}: function_vi does not work with {kind}: choose one of {FUNCTION_SPACE_METHODS}, or "
                 "function_vi=False"
             )
+        if par_vi == "svgd2" and num_particles % 2 and not functional_gradient and entropy_regularization != 0:
+            raise ValueError(
+                f"{name}: par_vi='svgd2' splits networks in two halves: num_particles is {num_particles}, make it even"
+            )
         data = LabelledData.create(name, data_creator, data_creator_outlier)
         spec, size = task_sizes(name, data, input_tensor_spec, output_dim, num_train_classes)
         self._param_net = ParamNetwork(

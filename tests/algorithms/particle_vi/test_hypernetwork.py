@@ -86,6 +86,8 @@ def test_unfit_settings_are_refused() -> None:
     for settings in ({"par_vi": "minmax"}, {"par_vi": None}, {"functional_gradient": True}):
         with pytest.raises(ValueError, match="function_vi does not work with"):
             linear(function_vi=True, function_bs=10, **settings)
+    with pytest.raises(ValueError, match="num_particles is 7, make it even"):
+        linear(par_vi="svgd2", num_particles=7)
     with pytest.raises(ValueError, match="set generator_use_fc_bn=False"):
         linear(functional_gradient=True, generator_use_fc_bn=True)
     with pytest.raises(ValueError, match="lower noise_dim to 3 or less"):
