@@ -255,10 +255,11 @@ def hypernetwork(method: str, seed: int, options: argparse.Namespace) -> dict[st
             "block_inverse_mvp": "block" in method,
             "lambda_trainable": "trained" in method,
             "lambda_optimizer": Adam(lr=1e-2),
+            "inverse_mvp_hidden_size": 32,
             "inverse_mvp_optimizer": Adam(lr=1e-3),
         }
     # Ten rows leave one direction of ten inputs nearly free: a step of 0.05 gets there in tens of thousands of updates.
-    rate = options.rate or (0.5 if is_gpvi else 5e-3)
+    rate = options.rate or (0.2 if is_gpvi else 5e-3)
     passes = (options.updates or (6000 if is_gpvi else 3000)) // (1 if is_gpvi else 5)
     optimizer = Adam(lr=rate)
     algorithm = HyperNetwork(
@@ -268,7 +269,7 @@ def hypernetwork(method: str, seed: int, options: argparse.Namespace) -> dict[st
         hidden_layers=(),
         noise_dim=5 if is_gpvi else 3,
         loss_type="regression",
-        num_particles=options.batch or (32 if is_gpvi else 128),
+        num_particles=options.batch or (48 if is_gpvi else 128),
         critic_hidden_layers=(10,),
         critic_optimizer=Adam(lr=1e-2),
         optimizer=optimizer,

@@ -178,6 +178,7 @@ def test_it_learns_a_gaussian_that_depends_on_a_condition(fit, conditional_data,
         prior_input_tensor_spec=TensorSpec((2,)),
         prior_z_network_cls=layers(),
         mode=mode,
+        gumbel_temp_scheduler=2.0,
         beta=0.0001,
     )
     model = AutoEncoder(vae, decoder, optimizer=Adam(lr=1e-3))
