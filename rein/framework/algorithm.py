@@ -216,6 +216,11 @@ class Algorithm(AlgorithmInterface):
         return type(self).train_step_offline is not AlgorithmInterface.train_step_offline
 
     @property
+    def has_own_after_update(self) -> bool:
+        """Whether `after_update` does anything."""
+        return type(self).after_update is not AlgorithmInterface.after_update
+
+    @property
     def use_rollout_state(self) -> bool:
         """Whether recurrent states for training are taken from the rollout."""
         return self._config is not None and self._config.use_rollout_state

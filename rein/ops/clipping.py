@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import torch
@@ -25,7 +26,12 @@ def global_norm(tensors: Iterable[Tensor | None]) -> Tensor:
 
 
 @torch.no_grad()
-def clip_by_global_norm_(tensors: Iterable[Tensor | None], max_norm: float, error_if_nonfinite: bool = False) -> Tensor:
+def clip_by_global_norm_(
+    tensors: Iterable[Tensor | None],
+    max_norm: float,
+    error_if_nonfinite: bool = False,
+    squares: float | None = None,
+) -> Tensor:
     """Shrinks all tensors by one factor, in place, so that their joint norm is at most `max_norm`.
 
     Pascanu et al. (2013), "On the difficulty of training recurrent neural networks", section 3.2. No number leaves a
@@ -35,19 +41,20 @@ def clip_by_global_norm_(tensors: Iterable[Tensor | None], max_norm: float, erro
         tensors: of any shapes on one device; None is skipped.
         max_norm: bound on the Euclidean norm of all elements together.
         error_if_nonfinite: raise ValueError instead of spreading NaN; this waits for the device.
+        squares: the sum of the squares of all elements, if it is known.
 
     Returns:
         [] the norm before clipping.
     """
     _check_bound("max_norm", max_norm)
     present = [tensor for tensor in tensors if tensor is not None]
-    norm = global_norm(present)
+    norm = global_norm(present) if squares is None else torch.tensor(math.sqrt(squares))
     if error_if_nonfinite and not bool(torch.isfinite(norm)):
         raise ValueError(f"the global norm of {len(present)} tensors is {norm.item()}")
     # On the host the number is at hand: most gradients are short enough, and stay as they are.
     if present and not (norm.is_cpu and norm.item() <= max_norm):
         factor = (max_norm / norm.clamp(min=_TINY)).clamp(max=1.0)
-        torch._foreach_mul_(present, factor)
+        torch._foreach_mul_(present, factor.item() if factor.is_cpu else factor)
     return norm
 
 

@@ -7,7 +7,6 @@ adds this, gradient clipping, learning-rate schedules and the choice of the fast
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -19,8 +18,6 @@ from rein.ops.clipping import clip_by_global_norm_, clip_by_norm_, clip_by_value
 from rein.runtime.schedules import Changing, Scheduler, as_scheduler, is_number
 
 LearningRate = Changing
-_SURELY = 1.0 - 1e-4
-"""Share of a limit below which a norm is within it, however it was rounded."""
 _FUSED_DEVICES = frozenset({"cpu", "cuda", "mps", "xpu"})
 _OWN_FIELDS = (
     "name",
@@ -210,14 +207,11 @@ class BoundLater(Optimizer):
         limit = self.gradient_clipping
         if limit is None:
             return
-        if self.clip_by_global_norm and squares is not None and math.sqrt(squares) < _SURELY * limit:
-            self.grad_norm = torch.tensor(math.sqrt(squares))
-            return
         gradients = [parameter.grad for group in self.param_groups for parameter in group["params"]]
         if self.clip_by_value:
             clip_by_value_(gradients, limit)
         elif self.clip_by_global_norm:
-            self.grad_norm = clip_by_global_norm_(gradients, limit)
+            self.grad_norm = clip_by_global_norm_(gradients, limit, squares=squares)
         else:
             self.grad_norm = torch.linalg.vector_norm(clip_by_norm_(gradients, limit))
 

@@ -104,6 +104,19 @@ def test_gradients_are_those_of_the_eager_update(
         _check_gradients(trainer, batches[-1])
 
 
+@pytest.mark.parametrize("entry", ["sac_pendulum", "ppo_cartpole"])
+@pytest.mark.usefixtures("not_optimized")
+def test_products_in_bfloat16_are_compiled_too(entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(entry, "TrainerConfig.enable_amp=True")
+    with trainer.run, summary.record_if(lambda: False):
+        batch = _batches(trainer, 1, monkeypatch)[0]
+        _check_gradients(trainer, batch)
+        settings = trainer.algorithm.learning.settings
+        parameters = handled_parameters(trainer.algorithm.optimizers())
+        recording = compilation._record(trainer.algorithm, settings, parameters, [batch], [None])
+    assert "bfloat16" in recording.graph.code
+
+
 @pytest.mark.usefixtures("not_optimized")
 def test_a_compiled_update_with_infinite_gradients_is_left_out(
     make_trainer: Any, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +226,8 @@ def test_copies_of_a_compiled_algorithm_compile_for_themselves(make_trainer: Any
 
 @pytest.mark.usefixtures("not_optimized")
 def test_summarized_updates_are_made_without_compilation(make_trainer: Any) -> None:
-    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    every = "TrainerConfig.update_counter_every_mini_batch=True"
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True", every)
     with trainer.run, summary.record_if(lambda: True):
         trainer.algorithm.train_iter()
     assert trainer.algorithm.learning._compiled is None

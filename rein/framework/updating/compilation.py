@@ -234,8 +234,6 @@ def _refusal(algorithm: "Algorithm", settings: UpdateSettings) -> str | None:
             return (
                 f"{type(module).__name__} keeps statistics of what an update computes, which compiled ones do not tell"
             )
-    if settings.enable_amp:
-        return "enable_amp and compile do not go together: choose one"
     return None
 
 

@@ -59,7 +59,7 @@ class Gradients(NamedTuple):
     priorities: list[Nest] = []  # noqa: RUF012 - never written to
     """[B] of each batch; `()` where its losses have none."""
     inputs: Nest = ()
-    """Time steps of the last batch, [T, B, ...]."""
+    """Time steps of the last batch, [T, B, ...]; `()` if no `after_update` looks at them."""
     info: Nest = ()
     """What `calc_loss` got of the last batch, [T, B, ...]; `()` from a compiled update."""
     squares: Tensor | None = None
@@ -91,7 +91,7 @@ def compute_gradients(
     weights = [importance_weights(settings, batch.experience.batch_info) for batch in batches]
     if settings.burn_in_steps:
         batches = [burned_in(algorithm, batch, settings.burn_in_steps) for batch in batches]
-    inputs = time_major(batches[-1].experience.time_step)
+    inputs = time_major(batches[-1].experience.time_step) if algorithm.has_own_after_update else ()
     # What is summarized is not compiled: summaries may look at anything.
     if compiled is not None and not summary.should_record_summaries():
         result = compiled(batches, weights)

@@ -101,7 +101,7 @@ class OfflineData:
             The number of samples trained on.
         """
         trained = 0
-        for _ in range(learning.settings.num_updates_per_train_iter):
+        for left in reversed(range(learning.settings.num_updates_per_train_iter)):
             pre_train = is_alone or not self.online_training_has_started
             if learning.transformer is not None:
                 learning.transformer.set_data_source("pretrain" if pre_train else "replay")
@@ -109,7 +109,7 @@ class OfflineData:
             is_turn = not pre_train and self.num_updates % self._online_every == 0
             if is_turn and learning.has_enough():
                 batches.append(Batch(learning.sample(learning.buffer)))
-            trained += learning.update(batches)
+            trained += learning.update_before(batches, left)
             self.num_updates += 1
             if learning.settings.update_counter_every_mini_batch:
                 summary.increment_global_counter()

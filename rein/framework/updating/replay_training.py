@@ -26,7 +26,7 @@ from rein.distributions import (
     index_distributions,
     params_to_distributions,
 )
-from rein.framework.steps import batch_major, sequences, shuffled
+from rein.framework.steps import batch_major, sequences, shuffled, time_major
 from rein.framework.updating.compilation import CompiledUpdate
 from rein.framework.updating.compile_when import CompileWhen
 from rein.framework.updating.finite import skipped_updates
@@ -213,11 +213,14 @@ class ReplayTraining:
         rows = nest.map_structure(lambda tensor: tensor[:, :steps], rows)
         self.processed_experience_spec = extract_tensor_spec(rows, from_dim=2)
         rows = sequences(rows, settings.mini_batch_length or steps)
+        count = nest.get_nest_batch_size(rows)
+        left = settings.num_updates_per_train_iter * -(-count // (settings.mini_batch_size or count))
         trained = 0
         for _ in range(settings.num_updates_per_train_iter):
             for (time_step, state, params), _ in shuffled(rows, settings.mini_batch_size):
                 info = params_to_distributions(params, info_spec)
-                trained += self.update([Batch(Experience(time_step, state=state, rollout_info=info))])
+                left -= 1
+                trained += self.update_before([Batch(Experience(time_step, state=state, rollout_info=info))], left)
                 if settings.update_counter_every_mini_batch:
                     summary.increment_global_counter()
         return trained
@@ -237,8 +240,8 @@ class ReplayTraining:
                 buffer.clear()
             return trained
         trained = 0
-        for _ in range(settings.num_updates_per_train_iter):
-            trained += self.update([Batch(self.sample(buffer))])
+        for left in reversed(range(settings.num_updates_per_train_iter)):
+            trained += self.update_before([Batch(self.sample(buffer))], left)
             if update_global_counter and settings.update_counter_every_mini_batch:
                 summary.increment_global_counter()
         return trained
@@ -290,6 +293,18 @@ class ReplayTraining:
 
     # One update.
 
+    def update_before(self, batches: Sequence[Batch], left: int) -> int:
+        """An update that `left` others follow in its iteration; see `update`.
+
+        Where all of them stand at one value of the global counter, only the last is summarized: those before would be
+        hidden by it, and what is summarized is not compiled.
+        """
+        is_hidden = left > 0 and not self.settings.update_counter_every_mini_batch
+        if not is_hidden or not summary.should_record_summaries():
+            return self.update(batches)
+        with summary.record_if(lambda: False):
+            return self.update(batches)
+
     def update(self, batches: Sequence[Batch]) -> int:
         """One update from the sum of the losses of some batches; returns the number of samples trained on."""
         with timer("learn"):
@@ -302,7 +317,8 @@ class ReplayTraining:
             self.train_info_spec = extract_spec(gradients.info, from_dim=2)
         self._give_priorities(batches, gradients)
         if summary.should_record_summaries():
-            last = batches[-1].experience._replace(time_step=gradients.inputs)
+            last = batches[-1].experience
+            last = last._replace(time_step=gradients.inputs or time_major(last.time_step))
             params = NamedParameters(self.learner, self.optimized()[1])
             self.learner.summarize_train(last, gradients.info, gradients.loss_info, params)
         return sum(batch.experience.step_type.numel() for batch in batches)
