@@ -31,7 +31,10 @@ def test_of_updates_at_one_step_the_last_is_summarized(name: str, every: bool, t
     with Run(tmp_path, seed=0) as run, summary.record_if(lambda: True):
         run.writer = JsonlWriter(tmp_path)
         updates = []
-        algorithm.learning.update, update = lambda batches: updates.append(1) or update(batches), algorithm.learning.update
+        algorithm.learning.update, update = (
+            lambda batches: updates.append(1) or update(batches),
+            algorithm.learning.update,
+        )
         while not updates:
             algorithm.train_iter()
         run.close()
