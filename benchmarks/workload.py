@@ -174,6 +174,7 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "dqn/CartPole-v1": partial(dqn, "CartPole-v1"),
     "dqn/Breakout": partial(dqn_atari, "Breakout"),
     "update/sac": partial(off_policy, "sac", ResidentData, **{"TrainerConfig.initial_collect_steps": 5000}),
+    "update/td3": partial(off_policy, "td3", ResidentData, **{"TrainerConfig.initial_collect_steps": 5000}),
 }
 
 

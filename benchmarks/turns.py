@@ -1,0 +1,143 @@
+"""Updates of two commits and of Stable-Baselines3 in turns, by processor time, for machines that are never quiet.
+
+    python benchmarks/turns.py update/sac --against ../before --sb3 PYTHON [--compile] [--rounds 12]
+
+Each contender is a process of one thread that makes some updates when it is asked to, and tells how much processor time
+they took. They are asked in turns, so that a slow phase of the machine hits all of them; the least of all windows counts, and
+the median of the ratios within a turn says how far it can be trusted.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WARM = 20
+"""Updates before the first window."""
+
+
+def serve(update: Callable[[], object], calls: int) -> None:
+    """Makes `calls` updates for each line of input, and prints milliseconds of processor time for one."""
+    for _ in range(WARM):
+        update()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.process_time()
+        for _ in range(calls):
+            update()
+        print((time.process_time() - start) / calls * 1e3, flush=True)
+
+
+def serve_rein(name: str, compile: bool, calls: int) -> None:
+    from measuring import Window
+    from workload import WORKLOADS, make_trainer, train_until_closed
+
+    from rein.config import fresh_configs
+    from rein.runtime import summary
+
+    workload = WORKLOADS[name]()
+    with tempfile.TemporaryDirectory(prefix="rein-benchmark-") as directory, fresh_configs():
+        trainer = make_trainer(workload, directory, "auto", compile, **{"TrainerConfig.num_threads": 1})
+        steps = workload.settings["TrainerConfig.initial_collect_steps"]
+        train_until_closed(trainer, Window(steps, 0.01, 1))
+        with trainer.run, summary.record_if(lambda: False):
+            serve(trainer.algorithm.train_from_replay_buffer, calls)
+        trainer.close()
+
+
+def serve_sb3(name: str, calls: int) -> None:
+    import stable_baselines3
+    import torch
+    from workload import ResidentData
+
+    torch.set_num_threads(1)
+    kind = name.split("/")[1] if name.startswith("update/") else name.split("/")[0]
+    is_dqn = kind == "dqn"
+    batch = 128 if is_dqn else 256
+    model = getattr(stable_baselines3, kind.upper())(
+        "MlpPolicy",
+        "CartPole-v1" if is_dqn else ResidentData(),
+        learning_starts=10**9,
+        batch_size=batch,
+        buffer_size=10_000 if is_dqn else 1_000_000,
+        policy_kwargs={"net_arch": [120, 84] if is_dqn else [256, 256]},
+        device="cpu",
+    )
+    model.learn(5000)
+    serve(lambda: model.train(gradient_steps=1, batch_size=batch), calls)
+
+
+def start(label: str, python: str, tree: str, options: list[str]) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": tree}
+    command = [python, os.path.join(HERE, "turns.py"), *options]
+    process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.strip() == "ready":
+            return process
+    raise SystemExit(f"{label} ended before it was ready")
+
+
+def ask(process: "subprocess.Popen[str]") -> float:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Starts the contenders, asks them in turns, and prints what it came to."""
+    options = [
+        arguments.name,
+        "--calls",
+        str(arguments.calls),
+        *(["--compile"] if arguments.compile else []),
+        "--serve",
+    ]
+    here = os.path.dirname(HERE)
+    contenders = [("here", sys.executable, here, "rein")]
+    if arguments.against:
+        contenders.append(("against", sys.executable, os.path.abspath(arguments.against), "rein"))
+    if arguments.sb3:
+        contenders.append(("sb3", arguments.sb3, "", "sb3"))
+    processes = {label: start(label, python, tree, [*options, kind]) for label, python, tree, kind in contenders}
+    times: dict[str, list[float]] = {label: [] for label in processes}
+    for turn in range(arguments.rounds):
+        for label in list(processes)[:: 1 if turn % 2 == 0 else -1]:
+            times[label].append(ask(processes[label]))
+    for label, found in times.items():
+        ratio = statistics.median(other / mine for mine, other in zip(times["here"], found, strict=True))
+        least = min(found)
+        print(f"{label:8} {least:8.3f} ms, here is {least / min(times['here']):.3f} x as fast ({ratio:.3f} by turns)")
+    for process in processes.values():
+        process.communicate()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "name", help="a workload that learns from a replay buffer, such as update/sac, update/td3, dqn/CartPole-v1"
+    )
+    parser.add_argument("--against", help="directory of another commit")
+    parser.add_argument("--sb3", metavar="PYTHON", help="interpreter that has Stable-Baselines3")
+    parser.add_argument("--compile", action="store_true", help="set TrainerConfig.compile")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--calls", type=int, default=40, help="updates in a window")
+    parser.add_argument("--serve", choices=["rein", "sb3"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve == "rein":
+        serve_rein(arguments.name, arguments.compile, arguments.calls)
+    elif arguments.serve == "sb3":
+        serve_sb3(arguments.name, arguments.calls)
+    else:
+        compare(arguments)
+
+
+if __name__ == "__main__":
+    main()
