@@ -174,7 +174,7 @@ class Scheme:
     def _warn_of_cores(self) -> None:
         workers = self.collectors + (self.gradient_workers if self.gradient_workers > 1 else 0)
         cores = usable_cores()
-        if self.backend == "process" and workers > cores:
+        if self.backend != "inline" and self.address is None and workers > cores:
             logger.warning("%d workers on %d cores: they take turns, so %d would be as fast", workers, cores, cores)
 
     def _check_preset(self, algorithm: RLAlgorithm) -> None:
@@ -225,8 +225,8 @@ class Scheme:
         size, sharing = config.mini_batch_size, max(self.gradient_workers, self.ranks)
         if sharing > 1 and (size is None or size % sharing):
             raise SchemeError(
-                f"mini_batch_size is {size}, which {sharing} gradient workers cannot share equally: make it a "
-                "multiple of them"
+                f"mini_batch_size is {size}, which {sharing} {'ranks' if self.ranks > 1 else 'gradient workers'} cannot share "
+                "equally: make it a multiple of them"
             )
         self._check_preset(algorithm)
         steps = int(config.unroll_length) * algorithm.env.batch_size

@@ -159,6 +159,7 @@ def test_a_terminated_run_saves_and_leaves_no_process(tmp_path: Path, backend: s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_run_joins_a_cluster_that_somebody_has_started(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with socket.socket() as free:

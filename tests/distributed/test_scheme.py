@@ -44,9 +44,11 @@ def test_no_ray_names_the_extra(monkeypatch: Any) -> None:
         Scheme(backend="ray")
 
 
-def test_more_workers_than_cores_get_a_hint(monkeypatch: Any, caplog: Any) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    Scheme(collectors=3, backend="process")
+@pytest.mark.parametrize("backend", ["process", "ray", "ddp"])
+def test_more_workers_than_cores_get_a_hint(monkeypatch: Any, caplog: Any, backend: str) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: "found")
+    monkeypatch.setattr("rein.distributed.scheme.usable_cores", lambda: 2)
+    Scheme(collectors=3, backend=backend)
     assert "3 workers on 2 cores" in caplog.text
 
 
