@@ -11,7 +11,7 @@ ENTRY = {
 }
 
 # Gradients of the value are far above this epsilon and those of the policy about as large: so the policy follows more slowly.
-pre_config({"learning_rate": 3e-3, "adam_epsilon": 1e-2})
+pre_config({"learning_rate": 1e-2, "adam_epsilon": 1e-2})
 import_config("bases/impala.py")
 
 config("Scheme", kind="impala", collectors=10)
