@@ -224,9 +224,9 @@ class Scheme:
                 raise SchemeError(f"TrainerConfig.{setting} is True, which a scheme cannot do: set it to False")
         size, sharing = config.mini_batch_size, max(self.gradient_workers, self.ranks)
         if sharing > 1 and (size is None or size % sharing):
+            who = "ranks" if self.ranks > 1 else "gradient workers"
             raise SchemeError(
-                f"mini_batch_size is {size}, which {sharing} {'ranks' if self.ranks > 1 else 'gradient workers'} cannot share "
-                "equally: make it a multiple of them"
+                f"mini_batch_size is {size}, which {sharing} {who} cannot share equally: make it a multiple of them"
             )
         self._check_preset(algorithm)
         steps = int(config.unroll_length) * algorithm.env.batch_size
