@@ -98,8 +98,11 @@ def try_rein(algorithm: str, name: str, steps: int) -> str:
         return f"refused: {error}"
     with agent:
         agent.train(steps)
-        if int(agent._trainer.env.fault_counts.sum()):  # type: ignore[union-attr]
+        trainer: Any = agent._trainer
+        if int(trainer.env.fault_counts.sum()):
             return "faults: the environment refused actions"
+        if trainer.run.env_steps < steps:
+            return f"stopped: after {trainer.run.env_steps} steps"
     return "trains"
 
 
