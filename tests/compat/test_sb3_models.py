@@ -262,3 +262,13 @@ def test_values_begin_as_large_as_those_of_the_other_library(model_class: Any) -
     assert orthogonal.bias.tolist() == [0.0]
     assert 0.15 < usual.weight.abs().max() <= 0.25  # 1 / sqrt(16)
     assert usual.bias.item() != 0
+
+
+def test_batches_may_hold_a_transition_twice_as_in_the_other_library() -> None:
+    model = DQN(
+        "MlpPolicy", "CartPole-v1", seed=0, buffer_size=100, learning_starts=100, policy_kwargs={"net_arch": [4]}
+    )
+    model.learn(60)
+    buffer: Any = model.algorithm.learning.buffer  # type: ignore[union-attr]
+    positions = buffer.get_batch(50, 2)[1].positions
+    assert len(set(positions.tolist())) < 50

@@ -191,6 +191,7 @@ def _replay(model: Any) -> Settings:
     return {
         "FC.initializer": torch_linear_init,
         "OneStepTDLoss.gamma": model.gamma,
+        "ReplayBuffer.with_replacement": True,  # Else first batches hold nearly all there is, and critics differ less.
         "TrainerConfig.unroll_length": model.steps_per_rollout,
         "TrainerConfig.initial_collect_steps": model.learning_starts,
         "TrainerConfig.mini_batch_length": 2,
