@@ -14,3 +14,4 @@ import_config("tasks/ppo_cartpole.py")
 
 config("Scheme", kind="ddppo", collectors=2)
 config("create_environment", num_parallel_environments=4)
+config("TrainerConfig", mini_batch_size=128)  # Of each process: 256 together.
