@@ -5,7 +5,7 @@ from rein.config import config, import_config, pre_config
 ENTRY = {
     "algorithm": "MuzeroAlgorithm",
     "env": "boards/tic_tac_toe",
-    "env_steps": 150_000,
+    "env_steps": 400_000,
     "measure": "share_of_bars",
     "against": {"random": {"not_lost_rate": 0.98}, "minimax_erring": {"not_lost_rate": 0.85}},
     "bar": 1.0,
@@ -20,6 +20,8 @@ pre_config(
         "hidden_size": 128,
         "unroll_steps": 3,
         "simulations": 64,
+        "exploration_fraction": 0.5,
+        "dirichlet_alpha": 1.0,
         "search_options": {"predict_num_simulations": 256},
     }
 )
@@ -28,7 +30,7 @@ import_config("bases/muzero.py")
 config("create_environment", env_name="boards/tic_tac_toe", num_parallel_environments=32)
 config(
     "TrainerConfig",
-    num_env_steps=150_000,
+    num_env_steps=400_000,
     replay_buffer_length=1_000,
     unroll_length=8,
     mini_batch_size=512,
