@@ -27,7 +27,7 @@ config(
 
 make_learner, _ = MPO.create_factory(
     lr_q=1e-3,
-    lr_pi=1e-3,
+    lr_pi=3e-4,
     num_updates=2,
     update_every=2,
     start_steps=200,
