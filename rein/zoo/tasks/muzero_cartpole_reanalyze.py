@@ -1,4 +1,4 @@
-"""MuZero with reanalysis on CartPole-v1: a fifth of each batch is searched anew, and 60 % of the steps of `muzero_cartpole`."""
+"""MuZero on CartPole-v1 with a fifth of each batch searched anew, and 60 % of the steps of `muzero_cartpole`."""
 
 from rein.config import config, import_config, pre_config
 
