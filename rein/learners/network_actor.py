@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from rein import nest
+from rein.config import configurable
 from rein.distributions import Categorical, Distribution, map_params
 from rein.nest import Nest
 from rein.networks import CriticNetwork, Network, QNetwork
@@ -156,6 +157,7 @@ class NetworkActor(nn.Module):
         return torch.minimum(torch.maximum(action, self._low), self._high)  # type: ignore[arg-type]
 
 
+@configurable
 def build_network_actor(
     observation_spec: Nest,
     action_spec: BoundedTensorSpec,

@@ -36,6 +36,14 @@ def board_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_model_of_planes_trains_and_plays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "planes"
+    words = [*SMALL, "board_channels=4", "--seed", "1"]
+    assert main(["train", *words, "--dir", str(path)]) == 0
+    data = run_json(capsys, "evaluate", path, "--against", "random", "--episodes", "2")
+    assert data["against"]["random"]["games"] == 2
+
+
 def run_json(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
     capsys.readouterr()
     assert main([*map(str, words), "--json"]) == 0

@@ -26,6 +26,13 @@ def min_max_normalized(x: Tensor) -> Tensor:
     return (x - low) / (high - low).clamp_min(_SMALLEST_RANGE)
 
 
+def seen_by_the_model(observation: Nest) -> Nest:
+    """An observation without the fields of a dictionary that only the search uses."""
+    if isinstance(observation, dict):
+        return {name: part for name, part in observation.items() if name not in _SIDE_FIELDS}
+    return observation
+
+
 class LatentEncodingNetwork(Network):
     """Flattens an observation, encodes it by fully connected layers and scales the result to [0, 1].
 
@@ -43,7 +50,7 @@ class LatentEncodingNetwork(Network):
             name: of this network.
         """
         super().__init__(input_tensor_spec, name=name)
-        leaves = nest.flatten(self._seen(input_tensor_spec))
+        leaves = nest.flatten(seen_by_the_model(input_tensor_spec))
         if not leaves or not fc_layer_params:
             raise ValueError(
                 f"{name}: needs something to encode and a layer, got {input_tensor_spec}, {fc_layer_params}"
@@ -51,25 +58,16 @@ class LatentEncodingNetwork(Network):
         sizes = [sum(spec.numel for spec in leaves), *fc_layer_params]
         self.layers = nn.ModuleList(FC(into, out, torch.relu_) for into, out in itertools.pairwise(sizes))
 
-    @staticmethod
-    def _seen(observation: Nest) -> Nest:
-        if isinstance(observation, dict):
-            return {name: part for name, part in observation.items() if name not in _SIDE_FIELDS}
-        return observation
-
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Tensor, Nest]:
         """Latents [B, n] of observations [B, ...]."""
         leaves = [
-            leaf.flatten(1).float() if leaf.ndim > 1 else leaf.unsqueeze(1).float() for leaf in self._leaves(inputs)
+            leaf.flatten(1).float() if leaf.ndim > 1 else leaf.unsqueeze(1).float()
+            for leaf in nest.flatten(seen_by_the_model(inputs))
         ]
         x = leaves[0] if len(leaves) == 1 else torch.cat(leaves, 1)
         for layer in self.layers:
             x = layer(x)
         return min_max_normalized(x), state
-
-    def _leaves(self, inputs: Nest) -> list[Tensor]:
-        leaves: list[Tensor] = nest.flatten(self._seen(inputs))
-        return leaves
 
 
 class LatentDynamicsNetwork(Network):

@@ -10,6 +10,11 @@ from rein.algorithms.search import (
     create_board_game_mcts,
     create_control_mcts,
 )
+from rein.algorithms.search.board_networks import (
+    create_board_dynamics_net,
+    create_board_encoding_net,
+    create_board_prediction_net,
+)
 from rein.algorithms.search.simple_networks import (
     create_simple_dynamics_net,
     create_simple_encoding_net,
@@ -33,6 +38,7 @@ final_learning_rate = define_config("final_learning_rate", learning_rate)
 latent_size = define_config("latent_size", 64)
 hidden_size = define_config("hidden_size", 64)
 hidden_layers = tuple(define_config("hidden_layers", (hidden_size,)))
+board_channels = define_config("board_channels", 0)  # Planes of convolutional networks; 0: fully connected ones.
 two_players = define_config("two_players", is_self_play_chosen())
 discount = define_config("discount", 1.0 if two_players else 0.99)
 simulations = define_config("simulations", 25)
@@ -47,13 +53,19 @@ exploration_fraction = define_config("exploration_fraction", 0.25)
 dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
 search_options = define_config("search_options", {})  # Other arguments of `MCTSAlgorithm`.
 
-model = partial(
-    SimpleMCTSModel,
-    num_sampled_actions=sampled_actions,
-    encoding_net_ctor=partial(create_simple_encoding_net, fc_layer_params=(*hidden_layers, latent_size)),
-    dynamics_net_ctor=partial(create_simple_dynamics_net, fc_layer_params=hidden_layers),
-    prediction_net_ctor=partial(create_simple_prediction_net, fc_layer_params=hidden_layers),
-)
+if board_channels:
+    networks = {
+        "encoding_net_ctor": partial(create_board_encoding_net, channels=board_channels),
+        "dynamics_net_ctor": create_board_dynamics_net,
+        "prediction_net_ctor": partial(create_board_prediction_net, hidden_size=hidden_size),
+    }
+else:
+    networks = {
+        "encoding_net_ctor": partial(create_simple_encoding_net, fc_layer_params=(*hidden_layers, latent_size)),
+        "dynamics_net_ctor": partial(create_simple_dynamics_net, fc_layer_params=hidden_layers),
+        "prediction_net_ctor": partial(create_simple_prediction_net, fc_layer_params=hidden_layers),
+    }
+model = partial(SimpleMCTSModel, num_sampled_actions=sampled_actions, **networks)
 mcts = partial(
     partial(create_board_game_mcts, dirichlet_alpha=dirichlet_alpha) if two_players else create_control_mcts,
     root_exploration_fraction=exploration_fraction,
