@@ -36,6 +36,7 @@ PRODUCTS: dict[str, Callable[..., Tensor]] = {
     "aten::bmm": torch.bmm,
     "aten::addmm": torch.addmm,
     "aten::addmm_": torch.addmm,
+    "aten::baddbmm": torch.baddbmm,
 }
 
 
