@@ -27,8 +27,10 @@ BUFFER_STEPS = 1_000_000
 
 
 def ceiling(seconds: float) -> None:
-    """Updates per second if a SAC update were nothing but its matrix products, at the rate of the fastest form."""
+    """Updates per second if a SAC update were nothing but its matrix products, in the fastest form by the faster library."""
     import torch
+
+    from rein.runtime.products import by_onednn, onednn_is_faster
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     batch, twins = torch.randn(256, 256), torch.randn(2, 256, 256)
@@ -42,11 +44,13 @@ def ceiling(seconds: float) -> None:
         "weight gradient": (flop, lambda: torch.mm(batch.t(), out)),
         "bmm of two": (2 * flop, lambda: torch.bmm(shared, twins, out=twin_out)),
     }
-    with torch.no_grad():
-        rates = {
-            form: work * calls_per_second(call, seconds / len(forms), 20).result()["value"] / 1e9
-            for form, (work, call) in forms.items()
-        }
+    libraries = {"": False} | ({" by oneDNN": True} if onednn_is_faster() else {})
+    rates = {}
+    for library, is_onednn in libraries.items():
+        with torch.no_grad(), by_onednn(is_onednn):
+            for form, (work, call) in forms.items():
+                rate = calls_per_second(call, seconds / len(forms), 20).result()["value"]
+                rates[form + library] = work * rate / 1e9
     best = max(rates.values())
     emit("update/sac", "updates/s", value=best * 1e9 / SAC_UPDATE_FLOP, gflops=best, forms=rates)
 

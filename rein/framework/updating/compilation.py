@@ -24,9 +24,11 @@ from rein.data_structures import Experience, LossInfo
 from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
 from rein.framework.updating.compile_beside import CompilingProcess
 from rein.framework.updating.gradients import Batch, losses, total_loss
+from rein.framework.updating.product_sizes import graph_pays
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
 from rein.runtime.active import ACTIVE
+from rein.runtime.products import by_onednn
 from rein.runtime.run import NoRunError
 from rein.statistics.host_scalar import HostScalar
 
@@ -73,6 +75,7 @@ class _Graph(NamedTuple):
     """Of each parameter that is optimized, whether this form of update moves it."""
     losses: Any
     """Structure of the losses and priorities."""
+    products_by_onednn: bool
 
 
 class _Recording(NamedTuple):
@@ -142,7 +145,7 @@ class CompiledUpdate:
             graph = self._beside_training(key, batches, weights) if self._beside else self._now(key, batches, weights)
             if graph is None:
                 return None
-        with torch.no_grad():
+        with torch.no_grad(), by_onednn(graph.products_by_onednn):
             outputs = graph.run(*[slot.get() for slot in graph.state], *data)
         split = len(outputs) - sum(graph.has_gradient)
         found = iter(outputs[split:])
@@ -290,7 +293,8 @@ def _record(
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():
         graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
-    return _Recording(graph, inputs, _Graph(graph, list(slots.values()), has_gradient, loss_structure[0]))
+    result = _Graph(graph, list(slots.values()), has_gradient, loss_structure[0], graph_pays(graph))
+    return _Recording(graph, inputs, result)
 
 
 def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:

@@ -26,6 +26,7 @@ from rein.nest import Nest
 from rein.networks.state import zero_state
 from rein.optimizers import BoundLater
 from rein.runtime import summary
+from rein.runtime.products import by_onednn
 from rein.runtime.schedules import as_scheduler
 from rein.runtime.watching import current_watcher
 
@@ -75,6 +76,7 @@ def compute_gradients(
     settings: UpdateSettings,
     parameters: Sequence[Parameter],
     compiled: "CompiledUpdate | None" = None,
+    products_by_onednn: bool = False,
 ) -> Gradients:
     """Gradients of the summed losses of some batches, each averaged over its own steps.
 
@@ -84,6 +86,7 @@ def compute_gradients(
         settings: how it learns.
         parameters: what is optimized.
         compiled: makes the losses and gradients in one graph, if it can.
+        products_by_onednn: who makes the matrix products of an update that is not compiled.
 
     Raises:
         NonFiniteLossError: the loss is NaN or infinite.
@@ -99,12 +102,13 @@ def compute_gradients(
             loss_info, priorities, values, squares = result
             _check_finite(algorithm, loss_info)
             return Gradients(values, loss_info, priorities, inputs, squares=squares)
-    parts = [losses(algorithm, batch, weight, settings) for batch, weight in zip(batches, weights, strict=True)]
-    if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
-        raw, valid = parts[0].raw, valid_masks(time_major(batches[0].experience.step_type))
-        summarize_gradient_noise(algorithm.name, raw.loss, valid, parameters)
-    loss_info = total_loss([part.loss_info for part in parts])
-    values = differentiate(algorithm, loss_info, parameters)
+    with by_onednn(products_by_onednn):
+        parts = [losses(algorithm, batch, weight, settings) for batch, weight in zip(batches, weights, strict=True)]
+        if settings.summarize_gradient_noise_scale and summary.should_record_summaries():
+            raw, valid = parts[0].raw, valid_masks(time_major(batches[0].experience.step_type))
+            summarize_gradient_noise(algorithm.name, raw.loss, valid, parameters)
+        loss_info = total_loss([part.loss_info for part in parts])
+        values = differentiate(algorithm, loss_info, parameters)
     return Gradients(values, loss_info, [part.loss_info.priority for part in parts], inputs, parts[-1].info)
 
 

@@ -39,6 +39,7 @@ from rein.framework.updating.gradients import (
     handled_parameters,
     valid_masks,
 )
+from rein.framework.updating.product_sizes import update_pays, weight_sizes
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
@@ -99,6 +100,7 @@ class ReplayTraining:
         self._plan: BufferPlan | None = None
         self._saved_buffer: dict[str, Any] | None = None
         self._bound: tuple[list[Any], list[Parameter]] | None = None
+        self._weight_sizes: list[int] | None = None
         self._compiled: CompiledUpdate | None = None
         self.compile_when = CompileWhen(settings.compile)
 
@@ -329,7 +331,10 @@ class ReplayTraining:
         if self._compiled is None and self.compile_when.is_due() and not summary.should_record_summaries():
             when = self.compile_when
             self._compiled = CompiledUpdate(self.learner, self.settings, parameters, when.is_waiting, when.compiled)
-        return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled)
+        if self._weight_sizes is None:
+            self._weight_sizes = weight_sizes(parameters)
+        by_onednn = update_pays(self._weight_sizes, batches, self.settings)
+        return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled, by_onednn)
 
     def apply_gradients(self, gradients: Gradients) -> None:
         """Steps the optimizers, and lets the learner do what follows an update."""
