@@ -79,14 +79,8 @@ class EpisodeMetrics:
         running = self._running
         if running is None or self._info_names is None or len(running) != len(step_type):
             running = self._prepare(step_type, reward, time_step.env_info)
-        dim = reward.shape[1] if reward.ndim == 2 else 1
-        if reward.ndim == 2:
-            running[:, :dim] += reward
-        else:
-            running[:, 0] += reward
-        running[:, dim] += 1.0
-        if self._info_names:
-            self._add_info(running, dim + 1, time_step.env_info)
+        infos = [_array(value)[None] for value in self._info_leaves(time_step.env_info)] if self._info_names else []
+        self._add(running, reward[None], infos)
         first = step_type == StepType.FIRST
         num_first = int(np.count_nonzero(first))
         if num_first:
@@ -100,28 +94,43 @@ class EpisodeMetrics:
     def update_all(self, time_steps: TimeStep) -> None:
         """Takes in several steps of each environment, [T, B, ...], as if by `update` one after the other."""
         step_type, reward = _array(time_steps.step_type), _array(time_steps.reward)
-        has_infos = bool(nest.flatten(time_steps.env_info))
-        is_new = self._running is None or self._info_names is None or len(self._running) != step_type.shape[1]
-        if has_infos or is_new or reward.ndim != 2:
-            for step in range(len(step_type)):
-                self.update(nest.map_structure(lambda tensor, step=step: tensor[step], time_steps))
-            return
         running = self._running
-        assert running is not None
+        if running is None or self._info_names is None or len(running) != step_type.shape[1]:
+            first = nest.map_structure(lambda tensor: tensor[0], time_steps)
+            running = self._prepare(_array(first.step_type), _array(first.reward), first.env_info)
+        infos = [_array(value) for value in self._info_leaves(time_steps.env_info)] if self._info_names else []
+        is_mid = step_type == StepType.MID
         begin = 0
-        for step in np.flatnonzero((step_type != StepType.MID).any(1)).tolist():
-            # The rewards up to here in one sum: episodes begin and end at few steps only.
-            running[:, 0] += reward[begin : step + 1].sum(0, dtype=np.float64)
-            running[:, 1] += step + 1 - begin
+        # The steps up to here in one sum: episodes begin and end at few steps only.
+        for step in () if is_mid.all() else np.flatnonzero(~is_mid.all(1)).tolist():
+            self._add(running, reward[begin : step + 1], [values[begin : step + 1] for values in infos])
             begin = step + 1
             first, last = step_type[step] == StepType.FIRST, step_type[step] == StepType.LAST
             running[first] = self._fresh_row
             self._is_whole[first] = True
             if last.any():
                 self._finish(running, last)
-        running[:, 0] += reward[begin:].sum(0, dtype=np.float64)
-        running[:, 1] += len(reward) - begin
-        self.environment_steps += int(np.count_nonzero(step_type != StepType.FIRST))
+        if begin < len(reward):
+            self._add(running, reward[begin:], [values[begin:] for values in infos])
+        self.environment_steps += int(np.count_nonzero(step_type))
+
+    def _add(self, running: NDArray[np.float64], reward: NDArray[Any], infos: list[NDArray[Any]]) -> None:
+        """Adds up steps [S, B, ...] that no episode begins at, except with the last of them."""
+        dim = reward.shape[2] if reward.ndim == 3 else 1
+        running[:, :dim] += _total(reward).reshape(-1, dim)
+        running[:, dim] += len(reward)
+        assert self._info_names is not None
+        for index, values in enumerate(infos):
+            column = running[:, dim + 1 + index]
+            reduction = self._reductions.get(self._info_names[index], "mean")
+            if reduction in ("mean", "sum"):
+                column += _total(values)
+            elif reduction == "last":
+                column[:] = values[-1]
+            elif reduction == "max":
+                np.maximum(column, values.max(0), out=column)
+            else:
+                np.minimum(column, values.min(0), out=column)
 
     def result(self) -> dict[str, float]:
         """Returns all metrics by name; averages are left out until a whole episode has ended.
@@ -247,23 +256,10 @@ class EpisodeMetrics:
         self._averages = None
         return self._running
 
-    def _add_info(self, running: NDArray[np.float64], start: int, env_info: Any) -> None:
+    def _info_leaves(self, env_info: Any) -> list[Any]:
+        """The entries of `env_info` in the order of their names."""
         assert self._info_names is not None
-        if self._is_flat_info:
-            leaves = [env_info[name] for name in self._info_names]
-        else:
-            leaves = nest.flatten(env_info)
-        for index, value in enumerate(leaves):
-            column = running[:, start + index]
-            reduction = self._reductions.get(self._info_names[index], "mean")
-            if reduction in ("mean", "sum"):
-                column += _array(value)
-            elif reduction == "last":
-                column[:] = _array(value)
-            elif reduction == "max":
-                np.maximum(column, _array(value), out=column)
-            else:
-                np.minimum(column, _array(value), out=column)
+        return [env_info[name] for name in self._info_names] if self._is_flat_info else nest.flatten(env_info)
 
     def _finish(self, running: NDArray[np.float64], last: NDArray[np.bool_]) -> None:
         """Moves whole episodes that ended into the window."""
@@ -425,6 +421,12 @@ class AverageDiscountedReturnMetric(_Selected):
 
     def _column_names(self) -> list[str]:
         return [name.replace("AverageReturn", "AverageDiscountedReturn") for name in super()._column_names()]
+
+
+def _total(values: NDArray[Any]) -> NDArray[Any]:
+    """The sum over the first dimension, in double precision."""
+    total: NDArray[Any] = values[0] if len(values) == 1 else values.sum(0, dtype=np.float64)
+    return total
 
 
 def _array(value: Any) -> NDArray[Any]:

@@ -31,6 +31,7 @@ class BatchCheck:
         self._specs = nest.flatten(data_spec)
         self._is_cpu = device.type == "cpu"
         self._guards: dict[int, Any] = {}
+        self._rollout_guards: dict[tuple[int, int], Any] = {}
         self._num_guards = 0
 
     def check(self, batch: Nest, size: int) -> list[Tensor]:
@@ -70,6 +71,28 @@ class BatchCheck:
             self._num_guards += 1
             self._guards[size] = _make_guard(leaves)
         return leaves
+
+    def are_rows(self, leaves: list[Any], length: int, size: int) -> bool:
+        """Whether tensors [length, size, ...] are as they are stored, one step after the other.
+
+        Args:
+            leaves: of a flattened batch.
+            length: number of steps of each environment.
+            size: number of environments.
+        """
+        guard = self._rollout_guards.get((length, size))
+        if guard is not None and guard.check(*leaves):
+            return True
+        for leaf, spec in zip(leaves, self._specs, strict=True):
+            is_right = (
+                isinstance(leaf, Tensor) and leaf.shape == (length, size, *spec.shape) and leaf.dtype is spec.dtype
+            )
+            if not (is_right and self._is_cpu and leaf.is_cpu and leaf.is_contiguous()):
+                return False
+        if self._num_guards < _MAX_GUARDS:
+            self._num_guards += 1
+            self._rollout_guards[length, size] = _make_guard(leaves)
+        return True
 
     def _refuse(self, batch: Nest, size: int) -> NoReturn:
         what = f"the batch for {self._name}"

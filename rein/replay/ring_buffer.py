@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -238,10 +239,10 @@ class RingBuffer:
         leaves, num = self._batches.flatten(rollout), ids.shape[0]
         length = len(leaves[0])
         with self._lock:
-            is_even = all(leaf.shape[:2] == (length, num) for leaf in leaves)
-            if is_even and self._adds_rows_only and self._storage.is_compiled:
-                rows = self._batches.check_leaves([leaf.flatten(0, 1) for leaf in leaves], length * num)
-                self._storage.write(rows, ids.expand(length, num).flatten().contiguous(), length * num)
+            if self._adds_rows_only and self._storage.is_compiled and self._batches.are_rows(leaves, length, num):
+                # Numpy's function costs a fifth of torch's.
+                each = torch.from_numpy(np.tile(ids.numpy(), length))
+                self._storage.write(leaves, each, length * num)
             else:
                 for step in range(length):
                     self._add(self._batches.check_leaves([leaf[step] for leaf in leaves], num), ids, num)
