@@ -29,7 +29,7 @@ from rein.networks.encoding_networks import (
     LSTMEncodingNetwork,
     RecurrentEncodingNetwork,
 )
-from rein.networks.host_policy import HostGreedyPolicy, HostPolicy
+from rein.networks.host_policy import HostActor, HostGreedyPolicy, HostPolicy, HostSoftPolicy
 from rein.networks.image_networks import (
     ImageDecodingNetwork,
     ImageEncodingNetwork,
@@ -88,8 +88,10 @@ __all__ = [
     "FlowedNormal",
     "GRUCell",
     "GRUEncodingNetwork",
+    "HostActor",
     "HostGreedyPolicy",
     "HostPolicy",
+    "HostSoftPolicy",
     "ImageDecodingNetwork",
     "ImageEncodingNetwork",
     "InputPreprocessing",

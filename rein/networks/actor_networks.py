@@ -54,6 +54,11 @@ class _ActionHeads(Network):
         self._make_bounds(next(self.parameters()).device)
         return result
 
+    @property
+    def head_bounds(self) -> Bounds | None:
+        """What the output of the first head is stretched onto; None if it is the action."""
+        return self._bounds[0] if self._squashes else None
+
     def _actions(self, x: Tensor) -> Nest:
         actions = []
         for head, shape, bounds in zip(self.heads._modules.values(), self._shapes, self._bounds, strict=True):

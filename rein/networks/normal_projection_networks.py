@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,16 @@ from rein.specs import TensorSpec
 
 
 class _NormalProjection(BoundedProjectionNetwork):
-    """Mean and standard deviation layers, and the choice of the distribution."""
+    """Mean and standard deviation layers, and the choice of the distribution.
+
+    Attributes:
+        squashes_mean: whether the mean is passed through tanh.
+        scales_distribution: whether the distribution itself is brought into the bounds.
+        clips: whether that is done by clipping, not by tanh.
+    """
+
+    means_are_ratios: ClassVar[bool] = False
+    """Whether the layer of means gives them in units of the deviation."""
 
     def __init__(
         self,
@@ -40,9 +50,9 @@ class _NormalProjection(BoundedProjectionNetwork):
             raise ValueError(
                 f"{name}: projection_output_init_gain must not be negative, got {projection_output_init_gain}"
             )
-        self._squash_mean = squash_mean
-        self._scale_distribution = scale_distribution
-        self._clips = dist_squashing_transform == "clip"
+        self.squashes_mean = squash_mean
+        self.scales_distribution = scale_distribution
+        self.clips = dist_squashing_transform == "clip"
         size = action_spec.numel
         self.mean = FC(input_size, size, activation, kernel_init_gain=projection_output_init_gain)
         self._state_dependent_std = state_dependent_std
@@ -57,8 +67,19 @@ class _NormalProjection(BoundedProjectionNetwork):
         else:
             self.std = LearnedTensor((size,), std_bias)
 
-    def _mean_and_std(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def deviation(self, raw: Tensor) -> Tensor:
+        """The standard deviation from what its layer, or the learnt tensor in its place, gives."""
         raise NotImplementedError
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The bounds of the action, if mean or distribution are brought into them."""
+        return self._bounds
+
+    def _mean_and_std(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        std = self.deviation(self.std(x) if self._state_dependent_std else self.std(x, 1))
+        mean = self.mean(x)
+        return mean * std if self.means_are_ratios else mean, std
 
     def distribution(self, x: Tensor) -> Distribution:
         """The normal distribution for [..., input_size], squashed onto the bounds if so chosen."""
@@ -66,13 +87,13 @@ class _NormalProjection(BoundedProjectionNetwork):
         if self.action_spec.ndim != 1:
             mean, std = self._to_action_shape(mean), self._to_action_shape(std)
         event = self.action_spec.ndim
-        if self._squash_mean:
+        if self.squashes_mean:
             mean = torch.tanh(mean)
-            if not self._scale_distribution:
+            if not self.scales_distribution:
                 mean = self._bounds.from_unit(mean)
-        if not self._scale_distribution:
+        if not self.scales_distribution:
             return DiagNormal(mean, std, event_ndims=event)
-        if self._clips:
+        if self.clips:
             return ClippedNormal(mean, std, self._bounds, event_ndims=event)
         return SquashedNormal(mean, std, self._bounds, event_ndims=event)
 
@@ -125,22 +146,9 @@ class NormalProjectionNetwork(_NormalProjection):
         )
         self._std_transform = std_transform
 
-    def _mean_and_std(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        std = self.std(x) if self._state_dependent_std else self.std(x, 1)
-        return self.mean(x), self._std_transform(std)
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether the distribution is a plain normal whose deviation is the same everywhere."""
-        return not self._state_dependent_std and not self._scale_distribution
-
-    def constant_std(self) -> Tensor:
-        """The deviation where it is the same everywhere, [n]."""
-        return self._std_transform(self.std(self.mean.weight[:1], 1))[0]
-
-    def mean_bounds(self) -> Bounds | None:
-        """The bounds that the mean is squashed onto by tanh; None if it is not."""
-        return self._bounds if self._squash_mean else None
+    def deviation(self, raw: Tensor) -> Tensor:
+        """See `std_transform`."""
+        return self._std_transform(raw)
 
 
 def _inverse_softplus(y: float) -> float:
@@ -159,6 +167,8 @@ class StableNormalProjectionNetwork(_NormalProjection):
 
     With u = mean / std and v = 1 / std, log p(a) = -(a v - u)^2 / 2 + log v: no division by a small std.
     """
+
+    means_are_ratios = True
 
     def __init__(
         self,
@@ -214,10 +224,9 @@ class StableNormalProjectionNetwork(_NormalProjection):
         self._min_inverse_std = 0.0 if max_std is None else 1 / max_std
         self._max_inverse_std = math.inf if min_std == 0 else 1 / min_std
 
-    def _mean_and_std(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        raw = self.std(x) if self._state_dependent_std else self.std(x, 1)
+    def deviation(self, raw: Tensor) -> Tensor:
+        """One over the transformed number, within its limits."""
         inverse_std = self._transform(raw)
         if self._min_inverse_std > 0 or self._max_inverse_std < math.inf:
             inverse_std = inverse_std.clamp(self._min_inverse_std, self._max_inverse_std)
-        std = 1 / inverse_std
-        return self.mean(x) * std, std
+        return 1 / inverse_std

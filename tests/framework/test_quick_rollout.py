@@ -17,6 +17,7 @@ from rein.data_structures import StepType, TimeStep
 from rein.distributions import compute_log_probability
 from rein.envs.metrics import EpisodeMetrics
 from rein.framework.acting import rollout
+from rein.framework.acting.quick_rollout import QuickRollout
 from rein.runtime import summary
 from rein.statistics import frozen_statistics
 from rein.training.launch import configure, start_run
@@ -24,14 +25,14 @@ from rein.training.run_directory import RunDirectory
 from rein.transforms import FrameStacker, ObservationNormalizer, RewardClipping
 
 
-def _collect(path: Path, entry: str, *overrides: str) -> tuple[Any, Any]:
+def _collect(path: Path, entry: str, *overrides: str, length: int = 20) -> tuple[Any, Any]:
     configure(
         Path(rein.zoo.__file__).parent / "tasks" / f"{entry}.py",
         ["TrainerConfig.unroll_length=20", "TrainerConfig.mini_batch_size=8", *overrides],
     )
     trainer = start_run(RunDirectory.create(path), "test")
     with trainer.run, summary.record_if(lambda: False):
-        return trainer, trainer.algorithm.unroll(20)
+        return trainer, trainer.algorithm.unroll(length)
 
 
 @pytest.mark.parametrize("entry", ["ppo_cartpole", "a2c_cartpole", "ppo_pendulum"])
@@ -39,8 +40,8 @@ def test_infos_belong_to_the_recorded_steps_and_actions(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[int] = []
-    collect = rollout.collect_quickly
-    monkeypatch.setattr(rollout, "collect_quickly", lambda *args: used.append(1) or collect(*args))
+    collect = QuickRollout.collect
+    monkeypatch.setattr(QuickRollout, "collect", lambda *args, **named: used.append(1) or collect(*args, **named))
     with fresh_configs():
         trainer, experience = _collect(tmp_path / "run", entry)
     assert used == [1]
@@ -74,7 +75,7 @@ def _greedy_steps(path: Path, is_quick: bool, monkeypatch: pytest.MonkeyPatch) -
         )
         with trainer.run, summary.record_if(lambda: False):
             trainer.algorithm.unroll(15)
-    assert (trainer.algorithm.rollout._quick_actor() is not None) == is_quick
+    assert (trainer.algorithm.rollout.quick() is not None) == is_quick
     return trainer.algorithm.learning.buffer, trainer.algorithm.data_transformer
 
 
@@ -113,13 +114,22 @@ def _random_stream(rng: np.random.Generator, length: int, batch: int, dims: tupl
     return TimeStep(step_type=torch.from_numpy(kinds), reward=torch.from_numpy(reward))
 
 
+@pytest.mark.parametrize("has_infos", [False, True])
 @pytest.mark.parametrize("dims", [(), (2,)])
 @pytest.mark.parametrize("seed", range(5))
-def test_metrics_of_many_steps_are_those_of_one_after_the_other(seed: int, dims: tuple[int, ...]) -> None:
+def test_metrics_of_many_steps_are_those_of_one_after_the_other(
+    seed: int, dims: tuple[int, ...], has_infos: bool
+) -> None:
     rng = np.random.default_rng(seed)
-    one, many = EpisodeMetrics(window=6), EpisodeMetrics(window=6)
+    reductions = {name: name for name in ("sum", "last", "max", "min")} if has_infos else {}
+    one, many = (EpisodeMetrics(window=6, reductions=reductions) for _ in range(2))
     for _ in range(4):
         steps = _random_stream(rng, int(rng.integers(1, 12)), 3, dims)
+        if has_infos:
+            names = ("mean", "sum", "last", "max", "min")
+            shape = steps.step_type.shape
+            infos = {name: torch.from_numpy(rng.integers(-9, 9, shape).astype(np.float32)) for name in names}
+            steps = steps._replace(env_info=infos)
         for step in range(len(steps.step_type)):
             one.update(nest.map_structure(lambda tensor, step=step: tensor[step], steps))
         many.update_all(steps)
@@ -146,11 +156,158 @@ def test_a_quick_rollout_fills_a_replay_buffer_with_consecutive_steps(tmp_path: 
     assert algorithm.env_steps == int((step_type != StepType.FIRST).sum())
 
 
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout.Rollout, "_find_quick_actor", lambda self: None)
+
+
+_OFF_POLICY = {
+    "sac_pendulum": [],
+    "sac_cartpole": [],
+    "qrsac_pendulum": [],
+    "oac_pendulum": ["OacAlgorithm.explore=False"],
+    "mpo_pendulum": [],
+    "td3_pendulum": ["Td3Algorithm.rollout_random_action=0.0"],
+    "ddpg_pendulum": ["DdpgAlgorithm.rollout_random_action=0.0"],
+    "dqn_cartpole": ["DqnAlgorithm.rollout_epsilon_greedy=0.0"],
+}
+
+
+def _stored(path: Path, entry: str, length: int, total: int) -> Any:
+    """The algorithm, with `total` steps of two worlds in its buffer, collected `length` at a time, from one seed."""
+    with fresh_configs():
+        overrides = ["TrainerConfig.random_seed=3", "create_environment.num_parallel_environments=2"]
+        trainer, _ = _collect(path, entry, *overrides, *_OFF_POLICY[entry], length=length)
+        torch.manual_seed(11)
+        with trainer.run, summary.record_if(lambda: False):
+            for _ in range(total // length - 1):
+                trainer.algorithm.unroll(length)
+    return trainer.algorithm
+
+
+@pytest.mark.parametrize("entry", _OFF_POLICY)
+def test_one_step_at_a_time_it_draws_what_the_algorithm_draws(
+    entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than an episode of Pendulum, so that what is carried begins anew.
+    quick = _stored(tmp_path / "quick", entry, 1, 230)
+    assert quick.rollout.quick() is not None
+    _plain(monkeypatch)
+    slow = _stored(tmp_path / "slow", entry, 1, 230)
+    assert slow.rollout.quick() is None
+    assert quick.learning.rollout_info_spec == slow.learning.rollout_info_spec
+    assert quick.learning.experience_spec == slow.learning.experience_spec
+    assert quick.env_steps == slow.env_steps
+    mine, theirs = (one.learning.buffer.gather_all()[0] for one in (quick, slow))
+    # Rounding grows from step to step, but for a while it is rounding.
+    head = 12 if "cartpole" in entry else 40
+    for a, b in zip(nest.flatten(mine), nest.flatten(theirs), strict=True):
+        torch.testing.assert_close(a[:, :head], b[:, :head], rtol=1e-3, atol=1e-3)
+    for a, b in zip(
+        nest.flatten(quick.rollout.actor.policy_state), nest.flatten(slow.rollout.actor.policy_state), strict=True
+    ):
+        assert a.shape == b.shape
+
+
+@pytest.mark.parametrize("entry", _OFF_POLICY)
+def test_it_stores_consecutive_steps_and_the_same_run_twice_is_the_same(entry: str, tmp_path: Path) -> None:
+    algorithm = _stored(tmp_path / "one", entry, 7, 21)
+    assert algorithm.rollout.quick() is not None
+    stored, _ = algorithm.learning.buffer.gather_all()
+    follows = stored.step_type[:, 1:] != StepType.FIRST
+    action, previous = stored.action[:, :-1], stored.time_step.prev_action[:, 1:]
+    assert torch.equal(stored.rollout_info.action, stored.action)
+    assert torch.equal(action[follows], previous[follows])
+    assert algorithm.env_steps == int((stored.step_type != StepType.FIRST).sum())
+    again, _ = _stored(tmp_path / "two", entry, 7, 21).learning.buffer.gather_all()
+    for a, b in zip(nest.flatten(stored), nest.flatten(again), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("entry", ["ddpg_pendulum", "sac_pendulum"])
+def test_it_goes_on_where_it_was_saved(entry: str, length: int, tmp_path: Path) -> None:
+    algorithm = _stored(tmp_path / "run", entry, length, 2 * length)
+    saved, generator = algorithm.rollout.state_dict(), torch.get_rng_state()
+    lasts = []
+    for _ in range(2):
+        torch.set_rng_state(generator)
+        algorithm.rollout.load_state_dict(saved)
+        experiences = [algorithm.rollout.collect_for_replay(length, False) for _ in range(2)]
+        lasts.append([leaf.clone() for leaf in nest.flatten(experiences[-1])])
+    for a, b in zip(*lasts, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_noise_of_ddpg_is_carried_through_an_episode_and_begins_anew_with_the_next(
+    is_quick: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_quick:
+        _plain(monkeypatch)
+    with fresh_configs():
+        trainer, _ = _collect(
+            tmp_path / "run",
+            "ddpg_pendulum",
+            "create_environment.num_parallel_environments=1",
+            "DdpgAlgorithm.rollout_random_action=0.0",
+            "DdpgAlgorithm.ou_stddev=0.0",
+            "DdpgAlgorithm.ou_damping=0.25",
+            "TrainerConfig.random_seed=3",
+        )
+        algorithm = trainer.algorithm
+        assert (algorithm.rollout.quick() is not None) == is_quick
+        # The first rollout took 20 steps of an episode of 200.
+        algorithm.rollout.actor.policy_state.noise.fill_(64.0)
+        with trainer.run, summary.record_if(lambda: False):
+            algorithm.unroll(3)
+            assert algorithm.rollout.actor.policy_state.noise.item() == 27.0
+            algorithm.unroll(200)
+            assert algorithm.rollout.actor.policy_state.noise.item() == 0.0
+
+
+@pytest.mark.parametrize("entry", ["td3_pendulum", "ddpg_pendulum"])
+def test_random_actions_come_as_often_as_without(entry: str, tmp_path: Path) -> None:
+    name = {"td3_pendulum": "Td3Algorithm", "ddpg_pendulum": "DdpgAlgorithm"}[entry]
+    quiet = {"td3_pendulum": "Td3Algorithm.rollout_noise=0.0", "ddpg_pendulum": "DdpgAlgorithm.ou_stddev=0.0"}[entry]
+    shares = []
+    for chance in (0.3, 1.0):
+        with fresh_configs():
+            overrides = ["create_environment.num_parallel_environments=20", "TrainerConfig.random_seed=3", quiet]
+            path = tmp_path / f"{chance}"
+            trainer, _ = _collect(path, entry, f"{name}.rollout_random_action={chance}", *overrides, length=100)
+        assert trainer.algorithm.rollout.quick() is not None
+        stored, _ = trainer.algorithm.learning.buffer.gather_all()
+        with torch.no_grad():
+            best = trainer.algorithm._actor_network(stored.time_step.observation)[0]
+        is_random = (stored.action - best).abs().flatten() > 1e-4
+        shares.append(is_random.float().mean().item())
+        drawn = stored.action.flatten()[is_random]
+        # Uniform in [-2, 2].
+        assert abs(drawn.mean().item()) < 0.15
+        assert drawn.std().item() == pytest.approx(4 / 12**0.5, rel=0.05)
+    assert shares == pytest.approx([0.3, 1.0], abs=0.03)
+
+
+def test_kept_rollout_states_do_not_hinder_a_policy_without_memory(tmp_path: Path) -> None:
+    with fresh_configs():
+        trainer, _ = _collect(tmp_path / "run", "sac_pendulum", "TrainerConfig.use_rollout_state=True")
+        assert trainer.algorithm.rollout.quick() is not None
+        with trainer.run, summary.record_if(lambda: False):
+            trainer.algorithm.unroll(1)
+    assert trainer.algorithm.learning.buffer.total_size == 21 * trainer.env.batch_size
+
+
+def test_an_optimist_is_asked_at_each_step(tmp_path: Path) -> None:
+    with fresh_configs():
+        trainer, _ = _collect(tmp_path / "run", "oac_pendulum")
+    assert trainer.algorithm.rollout.quick() is None
+
+
 def test_rewards_of_parts_are_those_of_one_step_after_the_other(tmp_path: Path) -> None:
     with fresh_configs():
         trainer, experience = _collect(tmp_path / "quick", "ppo_rnd_mountaincar", "TrainerConfig.random_seed=3")
     algorithm, info = trainer.algorithm, experience.rollout_info
-    assert algorithm.rollout._quick_actor() is not None
+    assert algorithm.rollout.quick() is not None
     with fresh_configs():
         other, _ = _collect(tmp_path / "slow", "ppo_rnd_mountaincar", "TrainerConfig.random_seed=3")
     novelty = other.algorithm._irm
@@ -179,6 +336,6 @@ def test_rewards_of_parts_are_those_of_one_step_after_the_other(tmp_path: Path) 
 )
 def test_which_agents_collect_quickly(part: str, is_quick: bool) -> None:
     agent = rein.make("ppo", env="CartPole-v1", parts=[part], seed=0)
-    assert (agent.algorithm.rollout._quick_actor() is not None) == is_quick
+    assert (agent.algorithm.rollout.quick() is not None) == is_quick
     agent.train(300)
     agent.close()

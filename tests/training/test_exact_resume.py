@@ -18,6 +18,7 @@ import torch
 
 from rein.agents import Agent
 from rein.algorithms.losses import PPOLoss
+from rein.algorithms.off_policy import DdpgAlgorithm, DqnAlgorithm, SacAlgorithm, Td3Algorithm
 from rein.algorithms.on_policy import (
     ActorCriticAlgorithm,
     MerlinAlgorithm,
@@ -73,6 +74,15 @@ class Drift(gym.Env[Any, Any]):
         return self.x.astype(np.float32), float(-np.abs(self.x).sum()), chance < 0.1, chance > 0.95, info
 
 
+class Steered(Drift):
+    """The same with a continuous action."""
+
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return super().step(action.sum() > 0.0)
+
+
 class QLearning(OffPolicyAlgorithm):
     """The smallest algorithm with a replay buffer: one-step Q-learning with chance in rollout and training."""
 
@@ -117,6 +127,10 @@ REPLAY: Settings = dict(
 
 def adam() -> Adam:
     return Adam(lr=LinearScheduler("percent", ((0.0, 1e-2), (1.0, 1e-3))))
+
+
+def actor_and_critic() -> dict[str, Any]:
+    return {"actor_optimizer": adam(), "critic_optimizer": adam()}
 
 
 def ppo(**arguments: Any) -> Callable[..., RLAlgorithm]:
@@ -207,6 +221,12 @@ CASES: dict[str, tuple[Callable[[], Callable[..., RLAlgorithm]], Settings]] = {
     "replay_normalized": (lambda: QLearning, {**REPLAY, **NORMALIZED}),
     "muzero_reanalyzing_prioritized": (muzero, {**REPLAY, "priority_replay": True, "use_rollout_state": True}),
     "replay_prioritized": (lambda: QLearning, {**REPLAY, "priority_replay": True}),
+    "dqn": (lambda: partial(DqnAlgorithm, q_optimizer=adam()), REPLAY),
+    "sac_of_choices": (lambda: partial(SacAlgorithm, critic_optimizer=adam(), alpha_optimizer=adam()), REPLAY),
+    "steered_sac": (lambda: partial(SacAlgorithm, **actor_and_critic()), REPLAY),
+    "steered_ddpg": (lambda: partial(DdpgAlgorithm, rollout_random_action=0.2, **actor_and_critic()), REPLAY),
+    "steered_ddpg_normalized": (lambda: partial(DdpgAlgorithm, **actor_and_critic()), {**REPLAY, **NORMALIZED}),
+    "steered_td3": (lambda: partial(Td3Algorithm, **actor_and_critic()), {**REPLAY, "unroll_length": 1}),
 }
 
 
@@ -292,6 +312,8 @@ def evaluations_of(path: Path) -> list[Any]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_stopped_and_resumed_is_never_stopped(name: str, tmp_path: Path) -> None:
     iterations = 8
+    if name.startswith("steered"):
+        config("create_environment", env_name=Steered, replace=True)
     through = run(tmp_path / "through", settings_of(name, iterations))
     for stop_after in (2, 5):
         run(tmp_path / "resumed", settings_of(name, iterations), stop_after=stop_after)

@@ -118,5 +118,14 @@ class OrnsteinUhlenbeckNoise:
         """The noise [B, ...] that follows `noise`; `()` starts it at zero, shaped like `action`."""
         if nest.is_empty(noise):
             noise = nest.zeros_like(action)
-        keep, stddev = 1.0 - self._damping(), self._stddev()
-        return nest.map_structure(lambda x: x * keep + stddev * torch.randn_like(x), noise)
+        keep, increments = self.keep(), self.increments(noise)
+        return nest.map_structure(lambda x, increment: x * keep + increment, noise, increments)
+
+    def keep(self) -> float:
+        """The share of the noise that is left at the next step."""
+        return 1.0 - self._damping()
+
+    def increments(self, like: Nest) -> Nest:
+        """N(0, stddev^2), what is added at a step, shaped like `like`."""
+        stddev = self._stddev()
+        return nest.map_structure(lambda x: stddev * torch.randn_like(x), like)

@@ -139,10 +139,13 @@ class DdpgAlgorithm(DeterministicActorCritic):
         self._noise = OrnsteinUhlenbeckNoise(ou_stddev, ou_damping)
         self._action_l2 = action_l2
 
-    def _explored(self, action: Nest, noise: Nest) -> tuple[Nest, Nest]:
-        """Equation 7, within the bounds."""
-        noise = self._noise.step(noise, action)
-        return self._actions.clip(nest.map_structure(lambda a, x: a + x, action, noise)), noise
+    def _draw_noise(self, num_rows: int) -> Nest:
+        """Equation 7: the increments of the process, for actions [num_rows, ...]."""
+        return self._noise.increments(nest.map_structure(lambda spec: spec.zeros((num_rows,)), self._action_spec))
+
+    def _noise_kept(self) -> Callable[[], float]:
+        """Equation 7: what damping leaves of the process."""
+        return self._noise.keep
 
     def _actor_loss(self, value: Tensor, action: Nest) -> Tensor:
         """Equation 6, and the punishment of large actions."""

@@ -29,17 +29,19 @@ from rein.algorithms.losses.critics import (
     sequence_priority,
 )
 from rein.algorithms.off_policy.continuous_actions import ContinuousActions, replace_rows
+from rein.algorithms.off_policy.quick_exploration import HostExplorer
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
 from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
+from rein.framework.acting.quick_rollout import QuickActor, acts_otherwise
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import Network
+from rein.networks import HostActor, Network
 from rein.networks.spec_encoders import ImageEncoders, with_shared_encoders
 from rein.runtime.schedules import Scheduler, as_scheduler
-from rein.specs import TensorSpec
+from rein.specs import BoundedTensorSpec, TensorSpec
 from rein.statistics import TargetUpdater
 
 
@@ -234,7 +236,40 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
 
     def _explored(self, action: Nest, noise: Nest) -> tuple[Nest, Nest]:
         """The action [B, ...] with noise, within the bounds, and what the noise of the next step needs."""
+        keep, drawn = self._noise_kept(), self._draw_noise(nest.get_nest_batch_size(action))
+        if keep is None:
+            return self._disturbed(action, drawn), noise
+        if not nest.is_empty(noise):
+            share = keep()
+            drawn = nest.map_structure(lambda x, increment: x * share + increment, noise, drawn)
+        return self._disturbed(action, drawn), drawn
+
+    def _draw_noise(self, num_rows: int) -> Nest:
+        """What is new in the noise of a step, for actions [num_rows, ...]."""
         raise NotImplementedError
+
+    def _noise_kept(self) -> Callable[[], float] | None:
+        """Gives the share of the noise of a step that the next one keeps; None if each has its own."""
+        return None
+
+    def _disturbed(self, action: Nest, noise: Nest) -> Nest:
+        """The action [B, ...] with noise, within the bounds."""
+        return self._actions.clip(nest.map_structure(lambda a, x: a + x, action, noise))
+
+    def quick_actor(self) -> QuickActor | None:
+        """The same on the host, for one action of a policy of plain layers."""
+        spec = self._action_spec
+        is_one = isinstance(spec, BoundedTensorSpec) and spec.dtype == torch.float32
+        if not is_one or self._encoder is not None or acts_otherwise(type(self), _PICK_ACTIONS):
+            return None
+        actor = HostActor.of(self._actor_network)
+        if actor is None:
+            return None
+        return HostExplorer(actor, self._actions, self._draw_noise, self._rollout_random_action, self._noise_kept())
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> DdpgInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`."""
+        return DdpgInfo(action=action)
 
     def _follow(self, observation: Nest, action: Nest, state: DdpgState, new_state: DdpgState) -> DdpgState:
         """Lets the recurrent networks that only learning uses see a step of the rollout."""
@@ -349,3 +384,7 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
         """Moves the targets, when their turn has come."""
         keep_target_statistics([self._critic_loss], info, lambda info: (info, info.critic.target_q_values))
         self._update_targets()
+
+
+_PICK_ACTIONS = ("rollout_step", "_explored", "_disturbed", "_encode")
+"""What `DeterministicActorCritic.quick_actor` does otherwise."""

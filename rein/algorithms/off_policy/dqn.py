@@ -38,7 +38,7 @@ from rein.algorithms.off_policy.sac_structures import (
 from rein.config import configurable
 from rein.data_structures import AlgStep, LossInfo, TimeStep
 from rein.envs import Environment
-from rein.framework.acting.quick_rollout import QuickActor
+from rein.framework.acting.quick_rollout import QuickActor, acts_otherwise
 from rein.framework.steps import Steps, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
@@ -156,13 +156,10 @@ class DqnAlgorithm(SacAlgorithm):
 
     def quick_actor(self) -> QuickActor | None:
         """The same on the host, if the network is small and there is one reward."""
-        if self._reward_spec.ndim or self._critic_networks is None or self._encoder or _acts_otherwise(type(self)):
+        is_other = acts_otherwise(type(self), _PICK_ACTIONS)
+        if self._reward_spec.ndim or self._critic_networks is None or self._encoder or is_other:
             return None
         return HostGreedyPolicy.of(self._critic_networks.networks, self._rollout_epsilon_greedy)
-
-    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> SacInfo:
-        """See `rollout_step`, for actions picked by `quick_actor`."""
-        return SacInfo(action=action)
 
     def _epsilon_greedy_choice(self, epsilon: float) -> Choose:
         def choose(distribution: Any) -> tuple[Tensor, Any]:
@@ -265,13 +262,3 @@ _PICK_ACTIONS = (
     "_weighted",
 )
 """What `DqnAlgorithm.quick_actor` does otherwise."""
-
-
-def _acts_otherwise(cls: type[DqnAlgorithm]) -> bool:
-    """Whether a class below the one that has `quick_actor` picks actions in another way."""
-    for base in cls.__mro__:
-        if "quick_actor" in vars(base):
-            return False
-        if any(name in vars(base) for name in _PICK_ACTIONS):
-            return True
-    return False

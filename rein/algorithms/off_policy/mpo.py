@@ -35,10 +35,11 @@ from rein.data_structures import AlgStep, LossInfo, StepType, TimeStep
 from rein.distributions import epsilon_greedy_sample, map_params, sample_action_distribution
 from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
+from rein.framework.acting.quick_rollout import QuickActor
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
+from rein.networks import ActorDistributionNetwork, CriticNetwork, HostPolicy, Network, QNetwork
 from rein.optimizers import SGD
 from rein.runtime import summary
 from rein.runtime.schedules import Scheduler
@@ -231,6 +232,16 @@ class MpoAlgorithm(OffPolicyAlgorithm):
         policy, _ = self._actor_network(inputs.observation)
         action = sample_action_distribution(policy)
         return AlgStep(output=action, state=state, info=MpoInfo(action=action))
+
+    def quick_actor(self) -> QuickActor | None:
+        """The policy on the host, if it is made of plain layers."""
+        if type(self).rollout_step is not MpoAlgorithm.rollout_step:
+            return None
+        return HostPolicy.of(self._actor_network, max_weights=None)
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> MpoInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`."""
+        return MpoInfo(action=action)
 
     # Learning.
 

@@ -26,6 +26,7 @@ from rein.data_structures import TimeStep
 from rein.distributions import get_mode, sample_action_distribution
 from rein.distributions.base import LocationScale
 from rein.envs import Environment
+from rein.framework.acting.quick_rollout import QuickActor
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
 from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork
@@ -152,6 +153,10 @@ class OacAlgorithm(SacAlgorithm):
         self._is_optimistic = explore
         self._explore_delta = explore_delta
         self._beta_ub = beta_ub
+
+    def quick_actor(self) -> QuickActor | None:
+        """None where it explores: the gradient of the critics is needed at every step."""
+        return None if self._is_optimistic else super().quick_actor()
 
     def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """A sample of the exploration policy."""

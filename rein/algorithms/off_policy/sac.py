@@ -38,6 +38,7 @@ from rein.algorithms.off_policy.sac_heads import (
     ActionHead,
     ActionParts,
     Choose,
+    ContinuousHead,
     Policy,
     make_head,
     make_networks,
@@ -72,11 +73,21 @@ from rein.distributions import (
 )
 from rein.envs import Environment
 from rein.framework.acting.epsilon_greedy import default_epsilon_greedy
+from rein.framework.acting.quick_rollout import QuickActor, acts_otherwise
 from rein.framework.off_policy_algorithm import OffPolicyAlgorithm
 from rein.framework.steps import LearnsFromSteps, Steps, check_length, check_one_transition, of_first_steps
 from rein.framework.trainer_config import TrainerConfig
 from rein.nest import Nest
-from rein.networks import ActorDistributionNetwork, CriticNetwork, Network, QNetwork, has_mask, is_forbidden
+from rein.networks import (
+    ActorDistributionNetwork,
+    CriticNetwork,
+    HostPolicy,
+    HostSoftPolicy,
+    Network,
+    QNetwork,
+    has_mask,
+    is_forbidden,
+)
 from rein.networks.spec_encoders import ImageEncoders, with_shared_encoders
 from rein.runtime import summary
 from rein.specs import TensorSpec
@@ -277,6 +288,22 @@ class SacAlgorithm(LearnsFromSteps, OffPolicyAlgorithm):
         if self.need_full_rollout_state():
             new_state = self._follow(inputs.observation, action, new_state)
         return AlgStep(output=action, state=new_state, info=SacInfo(action=action))
+
+    def quick_actor(self) -> QuickActor | None:
+        """The policy on the host: of a discrete action by the critics, or of an actor, if it is made of plain layers."""
+        if self._training_started is not None or self._encoder is not None:
+            return None
+        if isinstance(self._head, ContinuousHead) and self._actor_network is not None:
+            is_other = acts_otherwise(type(self), _PICK_ACTIONS)
+            return None if is_other else HostPolicy.of(self._actor_network, max_weights=None)
+        critics = self._critic_networks if self._head.policy_is_critic and not self._reward_spec.ndim else None
+        if critics is None or acts_otherwise(type(self), _PICK_ACTIONS + _PICK_BY_CRITICS):
+            return None
+        return HostSoftPolicy.of(critics.networks, lambda: self._alpha().item())
+
+    def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> SacInfo:
+        """See `rollout_step`, for actions picked by `quick_actor`."""
+        return SacInfo(action=action)
 
     def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """How the rollout picks its actions."""
@@ -525,3 +552,8 @@ def _sample_for_training(distributions: Nest) -> tuple[Nest, Tensor]:
     can_follow = all(leaf.has_rsample for leaf in nest.flatten(distributions))
     sample: Any = rsample_action_distribution if can_follow else sample_action_distribution
     return sample(distributions, return_log_prob=True)
+
+
+_PICK_ACTIONS = ("rollout_step", "_explore", "_pick", "_policy_at", "_encode")
+_PICK_BY_CRITICS = ("_policy_values", "_q", "_minimum", "_weighted", "_alpha")
+"""What `SacAlgorithm.quick_actor` does otherwise, with an actor and without."""

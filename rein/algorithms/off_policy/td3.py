@@ -131,15 +131,9 @@ class Td3Algorithm(DeterministicActorCritic):
         self._target_action_noise = target_action_noise
         self._target_action_noise_limit = target_action_noise_limit
 
-    def _explored(self, action: Nest, noise: Nest) -> tuple[Nest, Nest]:
-        """Algorithm 1: normal noise, within the bounds."""
-        return self._disturbed(action, self._rollout_noise()), noise
-
-    def _disturbed(self, action: Nest, stddev: float, limit: float | None = None) -> Nest:
-        """The action [B, ...] with normal noise, within its bounds."""
-        size = nest.get_nest_batch_size(action)
-        noise = self._actions.normal(size, stddev, limit)
-        return self._actions.clip(nest.map_structure(lambda a, x: a + x, action, noise))
+    def _draw_noise(self, num_rows: int) -> Nest:
+        """Algorithm 1: N(0, sigma^2), for actions [num_rows, ...]."""
+        return self._actions.normal(num_rows, self._rollout_noise())
 
     # Learning.
 
@@ -157,9 +151,12 @@ class Td3Algorithm(DeterministicActorCritic):
 
     def _smoothed(self, action: Nest) -> Nest:
         """Equation 14."""
-        if self._target_action_noise > 0:
-            return self._disturbed(action, self._target_action_noise, self._target_action_noise_limit)
-        return action
+        if self._target_action_noise <= 0:
+            return action
+        size = nest.get_nest_batch_size(action)
+        return self._disturbed(
+            action, self._actions.normal(size, self._target_action_noise, self._target_action_noise_limit)
+        )
 
     def after_update(self, root_inputs: Nest, info: Nest) -> None:
         """Counts the update and, when their turn has come, moves the targets."""

@@ -31,11 +31,20 @@ class ActionBounds:
 
     def clip(self, action: Nest) -> Nest:
         """Actions [B, ...], detached, none out of bounds."""
+        # Most actions are one tensor, and the environment waits for it at every step.
+        if isinstance(action, Tensor) and len(self._limits) == 1:
+            return _clipped(action, self._limits[0])
         if not self._is_needed:
-            # Most actions are one tensor, and the environment waits for it at every step.
-            return action.detach() if isinstance(action, Tensor) else nest.map_structure(Tensor.detach, action)
-        leaves = [
-            leaf.detach() if limit is None else leaf.detach().clamp(*(bound.to(leaf.device) for bound in limit))
-            for leaf, limit in zip(nest.flatten(action), self._limits, strict=True)
-        ]
+            return nest.map_structure(Tensor.detach, action)
+        leaves = [_clipped(leaf, limit) for leaf, limit in zip(nest.flatten(action), self._limits, strict=True)]
         return nest.pack_sequence_as(action, leaves)
+
+
+def _clipped(action: Tensor, limit: tuple[Tensor, Tensor] | None) -> Tensor:
+    action = action.detach()
+    if limit is None:
+        return action
+    low, high = limit
+    if low.device != action.device:
+        low, high = low.to(action.device), high.to(action.device)
+    return action.clamp(low, high)

@@ -8,7 +8,7 @@ from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
 from rein.distributions import index_distributions, map_params, stack_distributions
 from rein.framework.acting.actor import Acted, Actor
-from rein.framework.acting.quick_rollout import QuickActor, collect_quickly
+from rein.framework.acting.quick_rollout import QuickActor, QuickRollout
 from rein.nest import Nest
 from rein.runtime.timers import timer
 from rein.specs import TensorSpec
@@ -33,7 +33,7 @@ class Rollout:
         self.env = env
         self.actor = Actor(algorithm, env.action_spec, env.batch_size, "rollout")
         self._fraction = 0.0
-        self._found_actor: tuple[QuickActor | None] | None = None
+        self._found_quick: tuple[QuickRollout | None] | None = None
 
     def next_length(self, unroll_length: float) -> int:
         """Whole steps to take now, so that on average `unroll_length` are taken."""
@@ -49,9 +49,9 @@ class Rollout:
             [length + 1, B, ...] transformed time steps, infos and states. The last step was not acted on.
         """
         algorithm = self._algorithm[0]
-        quick = self._quick_actor()
+        quick = self.quick()
         if quick is not None:
-            experience = collect_quickly(algorithm, quick, self.env, self.actor, length, with_grad, True)
+            experience = quick.collect(length, with_grad, with_bootstrap=True)
             algorithm.learning.note_rollout_info(experience.rollout_info, from_dim=2)
             return experience
         time_steps: list[TimeStep] = []
@@ -76,19 +76,25 @@ class Rollout:
             state=nest.stack_nests(states) if keep_states else (),
         )
 
-    def _quick_actor(self) -> QuickActor | None:
-        """What picks the actions in the place of `rollout_step`, where nothing else depends on each step."""
-        if self._found_actor is None:
-            self._found_actor = (self._find_quick_actor(),)
-        return self._found_actor[0]
+    def quick(self) -> QuickRollout | None:
+        """What takes steps in the place of `act` and `step`, where nothing but the action depends on each of them."""
+        if self._found_quick is None:
+            quick = self._find_quick_actor()
+            rollout = None if quick is None else QuickRollout(self._algorithm[0], quick, self.env, self.actor)
+            self._found_quick = (rollout,)
+        return self._found_quick[0]
 
     def _find_quick_actor(self) -> QuickActor | None:
         algorithm = self._algorithm[0]
         seen = algorithm.observation_spec
         is_vector = isinstance(seen, TensorSpec) and seen.dtype == torch.float32
-        if not is_vector or not nest.is_empty(algorithm.rollout_state_spec):
+        if not is_vector or not isinstance(self.env.action_spec, TensorSpec):
             return None
-        return algorithm.quick_actor()
+        quick = algorithm.quick_actor()
+        carried = len(nest.flatten(algorithm.rollout_state_spec))
+        if quick is None or carried != quick.num_carried or (carried and algorithm.need_full_rollout_state()):
+            return None
+        return quick
 
     def collect_for_replay(self, length: int, with_grad: bool) -> Experience | None:
         """Takes `length` steps and stores them in the algorithm's replay buffer.
@@ -97,7 +103,7 @@ class Rollout:
             The last step of every environment, [B, ...]; None if `length` is 0.
         """
         algorithm = self._algorithm[0]
-        quick = None if with_grad or algorithm.overwrites_policy_output or not length else self._quick_actor()
+        quick = None if with_grad or algorithm.overwrites_policy_output or not length else self.quick()
         if quick is not None:
             return self._collect_quickly_for_replay(quick, length)
         experience = None
@@ -112,9 +118,14 @@ class Rollout:
                 algorithm.observe_for_replay(experience)
         return experience
 
-    def _collect_quickly_for_replay(self, quick: QuickActor, length: int) -> Experience:
+    def _collect_quickly_for_replay(self, quick: QuickRollout, length: int) -> Experience:
         algorithm = self._algorithm[0]
-        experience = collect_quickly(algorithm, quick, self.env, self.actor, length, False, False)
+        if length == 1:
+            experience = quick.step()
+            with timer("store"):
+                algorithm.observe_for_replay(experience)
+            return experience
+        experience = quick.collect(length, with_grad=False, with_bootstrap=False)
         with timer("store"):
             algorithm.observe_rollout_for_replay(experience)
         return index_distributions(experience, -1)
