@@ -30,8 +30,7 @@ def _scaled(planes: Tensor) -> Tensor:
 class BoardEncodingNetwork(Network):
     """Encodes the planes of a board by convolutions that keep its size, and scales the result to [0, 1].
 
-    Of a dictionary the fields that only the search uses (`valid_action_mask`, `steps`) are left out. Who is to move
-    (`to_play`) becomes a plane of its own: it would be the parity of all stones, which no pattern shows.
+    Of a dictionary the fields that only the search uses (`valid_action_mask`, `steps`, `to_play`) are left out.
     """
 
     def __init__(
@@ -52,18 +51,13 @@ class BoardEncodingNetwork(Network):
                 f"{name}: needs one board [planes, rows, columns], got {input_tensor_spec}; fully connected networks "
                 "(create_simple_encoding_net) take anything"
             )
-        self._sees_mover = isinstance(input_tensor_spec, dict) and "to_play" in input_tensor_spec
-        self.first = Conv2D(boards[0].shape[0] + self._sees_mover, channels, 3, padding=1)
+        self.first = Conv2D(boards[0].shape[0], channels, 3, padding=1)
         self.blocks = _blocks(channels, num_blocks)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Tensor, Nest]:
         """Latents [B, channels, H, W] of boards [B, planes, H, W]."""
         (board,) = nest.flatten(seen_by_the_model(inputs))
-        planes = board.float()
-        if self._sees_mover:
-            mover = inputs["to_play"].float().view(-1, 1, 1, 1)
-            planes = torch.cat([planes, mover.expand(-1, 1, *planes.shape[2:])], 1)
-        return _scaled(self.blocks(self.first(planes))), state
+        return _scaled(self.blocks(self.first(board.float()))), state
 
 
 class BoardDynamicsNetwork(Network):
