@@ -29,6 +29,9 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+SMALL["ddpg"] = SMALL["sac"]
+
+
 @pytest.fixture
 def build(tmp_path: Path) -> Iterator[Any]:
     """Builds an algorithm with a scheme, or without any; everything is closed at the end of the test."""

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 
+from rein.algorithms.off_policy.continuous_actions import OrnsteinUhlenbeckNoise
 from rein.data_structures import Experience, StepType, TimeStep
 from rein.distributed.backends import WorkerGoneError, process, warm
+from rein.distributed.collector import CollectJob, Collector
 from rein.distributed.fragments import cut_short
 from rein.distributed.metrics import GroupedMetrics
 from rein.distributed.team import Team
 from rein.distributed.weights import SharedWeights, Weights
 from rein.envs.metrics import EpisodeMetrics
+from rein.runtime.schedules import ConstantScheduler
 
 
 def test_workers_fork_from_a_server_that_has_loaded_what_the_updater_has(monkeypatch: Any) -> None:
@@ -34,6 +37,33 @@ def test_weights_travel_as_one_array(build: Any) -> None:
     assert not all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     Weights(other).load(flat, with_acting=True)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["sac", "ddpg"])
+def test_collectors_step_quickly_by_the_weights_that_they_are_sent(name: str, build: Any) -> None:
+    acting, learning = build(name, "Pendulum-v1", seed=1), build(name, "Pendulum-v1", seed=2)
+    collector = Collector(acting, acting.rollout.env, 0, None)
+    if name == "ddpg":
+        acting._noise = OrnsteinUhlenbeckNoise(0.0, 0.0)
+    assert collector._rollout.quick() is not None
+    if name == "ddpg":
+        acting._rollout_random_action = ConstantScheduler(0.0)
+    for number, flat in ((1, None), (2, Weights(learning).flat())):
+        torch.manual_seed(number)
+        fragment = collector.collect(CollectJob(number, 8, 8, {}, {}), flat, number)
+        experience = fragment.experience
+        assert experience.step_type.shape == (8, 4)
+        assert torch.equal(experience.rollout_info.action, experience.action)
+        assert torch.equal(experience.action[:-1], experience.time_step.prev_action[1:])
+        actor = (acting if number == 1 else learning)._actor_network
+        with torch.no_grad():
+            policy, _ = actor(experience.observation.flatten(0, 1))
+        action = experience.action.flatten(0, 1)
+        if name == "ddpg":
+            torch.testing.assert_close(action, policy)
+        else:
+            torch.manual_seed(number)
+            torch.testing.assert_close(action, policy.sample(), rtol=1e-4, atol=1e-4)
 
 
 def test_shared_weights_are_read_whole() -> None:

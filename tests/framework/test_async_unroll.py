@@ -21,6 +21,7 @@ from torch import nn
 
 from rein import nest
 from rein.algorithms.losses import PPOLoss
+from rein.algorithms.off_policy import DdpgAlgorithm, Td3Algorithm
 from rein.algorithms.on_policy import ActorCriticAlgorithm, PPOAlgorithm
 from rein.config import config, fresh_configs, load_config
 from rein.data_structures import AlgStep, LossInfo, TimeStep
@@ -236,6 +237,32 @@ class TestResults:
             trainer.close()
         assert stored(trainer.algorithm).action.tolist() == [1] * 8
         assert stored(trainer.algorithm).time_step.reward.max() == 3.0
+
+    @pytest.mark.parametrize(("kind", "unroll_length"), [(Td3Algorithm, 0), (DdpgAlgorithm, 3)])
+    def test_quick_steps_are_those_that_the_algorithm_takes(self, kind: Any, unroll_length: int, make: Make) -> None:
+        class Quick(kind):  # type: ignore[misc]
+            def quick_actor(self) -> Any:
+                return super().quick_actor()
+
+            def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
+                raise AssertionError("not asked in a quick rollout")
+
+        class Slow(kind):  # type: ignore[misc]
+            def quick_actor(self) -> Any:
+                return None
+
+        found = []
+        for cls in (Quick, Slow):
+            torch.manual_seed(4)
+            frozen = dict(actor_optimizer=SGD(lr=0.0), critic_optimizer=SGD(lr=0.0))
+            settings = dict(unroll_length=unroll_length, max_unroll_length=8)
+            with Run(seed=3):
+                algorithm = make("Pendulum-v1", 2, cls, frozen, **settings)
+                while algorithm.replay_buffer is None or algorithm.replay_buffer.total_size < 24:
+                    algorithm.train_iter()
+            found.append(stored(algorithm))
+        for mine, theirs in zip(*map(nest.flatten, found), strict=True):
+            torch.testing.assert_close(mine[:12], theirs[:12], rtol=1e-4, atol=1e-4)
 
 
 CONF = """

@@ -265,7 +265,9 @@ class DeterministicActorCritic(LearnsFromSteps, OffPolicyAlgorithm):
         actor = HostActor.of(self._actor_network)
         if actor is None:
             return None
-        return HostExplorer(actor, self._actions, self._draw_noise, self._rollout_random_action, self._noise_kept())
+        # Whoever changes the chance later changes it here.
+        chance = lambda: self._rollout_random_action()  # noqa: E731
+        return HostExplorer(actor, self._actions, self._draw_noise, chance, self._noise_kept())
 
     def rollout_infos(self, inputs: TimeStep, action: Nest, num_acted: int) -> DdpgInfo:
         """See `rollout_step`, for actions picked by `quick_actor`."""

@@ -159,7 +159,8 @@ class DqnAlgorithm(SacAlgorithm):
         is_other = acts_otherwise(type(self), _PICK_ACTIONS)
         if self._reward_spec.ndim or self._critic_networks is None or self._encoder or is_other:
             return None
-        return HostGreedyPolicy.of(self._critic_networks.networks, self._rollout_epsilon_greedy)
+        # `explore_at` may change the chance later.
+        return HostGreedyPolicy.of(self._critic_networks.networks, lambda: self._rollout_epsilon_greedy())
 
     def _epsilon_greedy_choice(self, epsilon: float) -> Choose:
         def choose(distribution: Any) -> tuple[Tensor, Any]:

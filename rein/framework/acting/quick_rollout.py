@@ -7,7 +7,7 @@ one batch of T * B observations in the place of T batches of B.
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -45,19 +45,6 @@ class QuickActor(Protocol):
         """Actions [B, ...] at observations [B, ...], a new array; `carried` [B, ...] is brought up to date in place."""
 
 
-class Collected(NamedTuple):
-    """What came of a quick rollout; all [T, B, ...]."""
-
-    raw: TimeStep
-    """The steps as the environments gave them."""
-    seen: TimeStep
-    """The same as the algorithm saw them."""
-    action: Any
-    info: Nest
-    env_seconds: float
-    """That the environments took."""
-
-
 def acts_otherwise(cls: type, methods: Sequence[str]) -> bool:
     """Whether a class below the one that has `quick_actor` picks actions in another way than that.
 
@@ -88,8 +75,8 @@ class QuickRollout:
         # A plain list keeps the algorithm from becoming a submodule of anything that holds the rollout.
         self._algorithm = [algorithm]
         self._quick, self._env, self._actor = quick, env, actor
-        self._raw: _Record | None = None
-        self._seen: _Record | None = None
+        self._raw = _Record()
+        self._seen = _Record() if algorithm.transforms_data else None
 
     def collect(self, length: int, with_grad: bool, with_bootstrap: bool) -> Experience:
         """Takes `length` steps and perhaps looks at one more; see `Rollout.collect`.
@@ -102,49 +89,12 @@ class QuickRollout:
         Returns:
             [T, B, ...] as the environments gave it, or with a step more [T + 1, B, ...] as the algorithm saw it.
         """
-        collected = self.take(length, with_grad, with_bootstrap)
-        kept = collected.seen if with_bootstrap else collected.raw
-        # Where states are kept, a policy that carries nothing has one without tensors.
-        state = self._actor.policy_state if self._algorithm[0].need_full_rollout_state() else ()
-        return Experience(time_step=kept, action=collected.action, rollout_info=collected.info, state=state)
-
-    def step(self) -> Experience:
-        """Takes one step, for replay: what `collect` gives of it, without copies and without the dimension of time.
-
-        Returns:
-            [B, ...] as the environments gave it; its time step outlives one more step of the environments, and no more.
-        """
-        algorithm, env, quick, actor = self._algorithm[0], self._env, self._quick, self._actor
-        clock = time.perf_counter
-        started = clock()
-        noise = quick.draw_noise(1, env.batch_size)[0]
-        carried = self._carried()
-        raw = env.current_time_step()
-        seen = actor.see(raw) if algorithm.transforms_data else raw
-        if carried:
-            _reset(carried, raw)
-        action = torch.from_numpy(quick.act(seen.observation.numpy(), noise, carried))
-        if carried:
-            self._carry_on(carried)
-        with torch.no_grad():
-            info = algorithm.rollout_infos(seen, action, env.batch_size)
-        state = actor.policy_state if algorithm.need_full_rollout_state() else ()
-        acted = clock()
-        env.step(actor.bounds.clip(action))
-        ended = clock()
-        algorithm.observe_for_metrics(raw)
-        timers.add("env", ended - acted, 1)
-        timers.add("act", acted - started, 1)
-        return Experience(time_step=raw, action=action, rollout_info=info, state=state)
-
-    def take(self, length: int, with_grad: bool, with_bootstrap: bool) -> Collected:
-        """Does what `collect` does, and gives all of it."""
         algorithm, clock = self._algorithm[0], time.perf_counter
         started, total = clock(), length + with_bootstrap
-        action, env_seconds = self._act(length, total)
+        action, state, env_seconds = self._act(length, total)
         acted = clock()
-        raw_rows, raw = self._recorded(self._raw)
-        rows, seen = (raw_rows, raw) if self._seen is None else self._recorded(self._seen)
+        raw_rows, raw = self._raw.take()
+        rows, seen = (raw_rows, raw) if self._seen is None else self._seen.take()
         acted_on = nest.map_structure(lambda tensor: tensor[:length], raw) if with_bootstrap else raw
         algorithm.observe_rollout_for_metrics(acted_on)
         before = clock()
@@ -153,14 +103,46 @@ class QuickRollout:
         info = map_params(lambda tensor: tensor.view(action.shape[:2] + tensor.shape[1:]), info)
         timers.add("env", env_seconds, length)
         timers.add("act", acted - started - env_seconds + clock() - before, length)
-        return Collected(raw, seen, action, info, env_seconds)
+        keeps_state = not with_bootstrap or algorithm.need_full_rollout_state()
+        return Experience(seen if with_bootstrap else raw, action, info, state if keeps_state else ())
 
-    def _act(self, length: int, total: int) -> tuple[torch.Tensor, float]:
-        """Records `total` steps, after each of the first `length` of which the environments go on: actions, and seconds."""
-        env, quick, actor, clock = self._env, self._quick, self._actor, time.perf_counter
-        noise = quick.draw_noise(total, env.batch_size)
-        carried = self._carried()
-        record, seen = self._begin(total)
+    def step(self) -> tuple[Experience, float]:
+        """Takes one step, for replay: what `collect` gives of it, without copies and without the dimension of time.
+
+        Returns:
+            [B, ...] as the environments gave it, whose time step outlives this step of the environments, and no more; and the
+            seconds that they took.
+        """
+        algorithm, env, actor, clock = self._algorithm[0], self._env, self._actor, time.perf_counter
+        started = clock()
+        noise, carried = self._quick.draw_noise(1, env.batch_size)[0], _Carried(actor, self._quick)
+        raw = env.current_time_step()
+        seen = raw if self._seen is None else actor.see(raw)
+        carried.begin_step(raw)
+        action = torch.from_numpy(self._quick.act(seen.observation.numpy(), noise, carried.leaves))
+        carried.keep()
+        with torch.no_grad():
+            info = algorithm.rollout_infos(seen, action, env.batch_size)
+        acted = clock()
+        env.step(actor.bounds.clip(action))
+        ended = clock()
+        algorithm.observe_for_metrics(raw)
+        timers.add("env", ended - acted, 1)
+        timers.add("act", acted - started, 1)
+        return Experience(raw, action, info, carried.state()), ended - acted
+
+    def _act(self, length: int, total: int) -> tuple[torch.Tensor, Nest, float]:
+        """Records `total` steps, after each of the first `length` of which the environments go on.
+
+        Returns:
+            Actions [total, B, ...], the state before each, and the seconds that the environments took.
+        """
+        env, actor, clock = self._env, self._actor, time.perf_counter
+        noise, carried = self._quick.draw_noise(total, env.batch_size), _Carried(actor, self._quick)
+        record, seen = self._raw, self._seen
+        record.begin(total)
+        if seen is not None:
+            seen.begin(total)
         actions: Array | None = None
         env_seconds = 0.0
         for step in range(total):
@@ -168,10 +150,8 @@ class QuickRollout:
             observation = record.add(raw, step)
             if seen is not None:
                 observation = seen.add(actor.see(raw, is_kept)._replace(untransformed=()), step, is_reused=False)
-            if carried:
-                carried = carried if is_kept else [leaf.copy() for leaf in carried]
-                _reset(carried, raw)
-            action = quick.act(observation, noise[step], carried)
+            carried.begin_step(raw)
+            action = self._quick.act(observation, noise[step], carried.leaves)
             if actions is None:
                 actions = np.empty((total, *action.shape), action.dtype)
             actions[step] = action
@@ -179,36 +159,9 @@ class QuickRollout:
                 before = clock()
                 env.step(actor.bounds.clip(torch.from_numpy(action)))
                 env_seconds += clock() - before
-                if carried and step == length - 1:
-                    self._carry_on(carried)
+                carried.keep()
         assert actions is not None
-        return torch.from_numpy(actions), env_seconds
-
-    def _carried(self) -> list[Array]:
-        """Copies of what the quick actor brings up to date."""
-        return (
-            [leaf.numpy().copy() for leaf in nest.flatten(self._actor.policy_state)] if self._quick.num_carried else []
-        )
-
-    def _carry_on(self, carried: list[Array]) -> None:
-        kept = [torch.from_numpy(leaf) for leaf in carried]
-        self._actor.policy_state = nest.pack_sequence_as(self._actor.initial_state, kept)
-
-    def _begin(self, total: int) -> "tuple[_Record, _Record | None]":
-        """Records for `total` steps as the environments and, with a data transformer, as the algorithm see them."""
-        if self._raw is None:
-            self._raw = _Record()
-        if self._seen is None and self._algorithm[0].transforms_data:
-            self._seen = _Record()
-        for record in (self._raw, self._seen):
-            if record is not None:
-                record.begin(total)
-        return self._raw, self._seen
-
-    def _recorded(self, record: "_Record | None") -> tuple[TimeStep, TimeStep]:
-        """All steps of a record, [T * B, ...] and [T, B, ...]."""
-        assert record is not None
-        return record.take()
+        return torch.from_numpy(actions), carried.states(), env_seconds
 
     def _infos(self, inputs: TimeStep, action: torch.Tensor, num_acted: int, with_grad: bool) -> Nest:
         algorithm = self._algorithm[0]
@@ -218,12 +171,42 @@ class QuickRollout:
         return in_mixed_precision(settings, lambda: algorithm.rollout_infos(inputs, action, num_acted))
 
 
-def _reset(carried: list[Array], time_step: TimeStep) -> None:
-    """Sets to zero, in place, what is carried into episodes that begin."""
-    is_first = time_step.step_type.numpy() == StepType.FIRST
-    if is_first.any():
-        for leaf in carried:
+class _Carried:
+    """What a quick actor brings up to date from step to step of a rollout: the state of the algorithm."""
+
+    def __init__(self, actor: Actor, quick: QuickActor) -> None:
+        self._actor = actor
+        self.leaves = [leaf.numpy() for leaf in nest.flatten(actor.policy_state)] if quick.num_carried else []
+        self._before: list[list[Array]] = []
+
+    def begin_step(self, raw: TimeStep) -> None:
+        """Sets to zero what is carried into episodes that begin, and lets go of the arrays of the step before."""
+        if not self.leaves:
+            return
+        before = [leaf.copy() for leaf in self.leaves]
+        is_first = raw.step_type.numpy() == StepType.FIRST
+        for leaf in before:
             leaf[is_first] = 0
+        self._before.append(before)
+        self.leaves = [leaf.copy() for leaf in before]
+
+    def keep(self) -> None:
+        """Lets what comes later go on from here."""
+        if self.leaves:
+            self._actor.policy_state = self._packed(self.leaves)
+
+    def state(self) -> Nest:
+        """The state before the last step, [B, ...]."""
+        return self._packed(self._before[-1]) if self.leaves else self._actor.initial_state
+
+    def states(self) -> Nest:
+        """The states before all steps, [T, B, ...]; without tensors if nothing is carried."""
+        if not self.leaves:
+            return self._actor.initial_state
+        return self._packed([np.stack(leaf) for leaf in zip(*self._before, strict=True)])
+
+    def _packed(self, leaves: list[Array]) -> Nest:
+        return nest.pack_sequence_as(self._actor.initial_state, [torch.from_numpy(leaf) for leaf in leaves])
 
 
 class _Record:

@@ -84,6 +84,10 @@ class Rollout:
             self._found_quick = (rollout,)
         return self._found_quick[0]
 
+    def quick_for_replay(self) -> QuickRollout | None:
+        """The same, for steps whose actions are stored: they must be those that were picked."""
+        return None if self._algorithm[0].overwrites_policy_output else self.quick()
+
     def _find_quick_actor(self) -> QuickActor | None:
         algorithm = self._algorithm[0]
         seen = algorithm.observation_spec
@@ -91,8 +95,7 @@ class Rollout:
         if not is_vector or not isinstance(self.env.action_spec, TensorSpec):
             return None
         quick = algorithm.quick_actor()
-        carried = len(nest.flatten(algorithm.rollout_state_spec))
-        if quick is None or carried != quick.num_carried or (carried and algorithm.need_full_rollout_state()):
+        if quick is None or len(nest.flatten(algorithm.rollout_state_spec)) != quick.num_carried:
             return None
         return quick
 
@@ -103,7 +106,7 @@ class Rollout:
             The last step of every environment, [B, ...]; None if `length` is 0.
         """
         algorithm = self._algorithm[0]
-        quick = None if with_grad or algorithm.overwrites_policy_output or not length else self.quick()
+        quick = None if with_grad or not length else self.quick_for_replay()
         if quick is not None:
             return self._collect_quickly_for_replay(quick, length)
         experience = None
@@ -121,7 +124,7 @@ class Rollout:
     def _collect_quickly_for_replay(self, quick: QuickRollout, length: int) -> Experience:
         algorithm = self._algorithm[0]
         if length == 1:
-            experience = quick.step()
+            experience, _ = quick.step()
             with timer("store"):
                 algorithm.observe_for_replay(experience)
             return experience

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rein import nest
 from rein.config import use_configs
-from rein.data_structures import AlgStep
+from rein.data_structures import AlgStep, TimeStep
 from rein.distributions import distributions_to_params, extract_spec
 from rein.framework.acting.acting_state import ActingState
 from rein.framework.acting.rollout import Rollout
@@ -153,6 +153,7 @@ class UnrollLoop:
             saved = unpack(task.rollout_state)
             self._rollout.load_state_dict(saved["rollout"])
             run.load_state_dict(saved["run"])
+        self._is_fresh = algorithm.require_config().trains_on_fresh_rollouts
         self._ring: SharedRecords | None = None
         self._produced = 0
         self._is_stopped = False
@@ -175,21 +176,31 @@ class UnrollLoop:
     # Acting.
 
     def _step(self) -> UnrollResult:
+        quick = None if self._is_fresh else self._rollout.quick_for_replay()
+        if quick is None:
+            return self._step_by_rollout_step()
+        experience, env_seconds = quick.step()
+        policy_step = AlgStep(experience.action, info=experience.rollout_info)
+        return self._result(experience.time_step, policy_step, experience.state, env_seconds)
+
+    def _step_by_rollout_step(self) -> UnrollResult:
         rollout = self._rollout
         raw = rollout.env.current_time_step()
         acted = rollout.act(raw, with_grad=False, keep=True)
         begun = time.perf_counter()
         rollout.step(acted)
-        ended = time.perf_counter()
+        env_seconds = time.perf_counter() - begun
         alg_step = rollout.as_done(acted.step)
-        seen = raw
-        if self._algorithm.require_config().trains_on_fresh_rollouts:
-            seen = acted.time_step._replace(untransformed=raw)
-        seconds = [torch.tensor(one, dtype=torch.float64) for one in (ended - begun, ended - self._ended_at)]
-        self._ended_at = ended
+        seen = acted.time_step._replace(untransformed=raw) if self._is_fresh else raw
         keeps_state = self._algorithm.need_full_rollout_state()
         policy_step = AlgStep(alg_step.output, info=alg_step.info)
-        return UnrollResult(seen, policy_step, acted.state if keeps_state else (), *seconds)
+        return self._result(seen, policy_step, acted.state if keeps_state else (), env_seconds)
+
+    def _result(self, seen: TimeStep, policy_step: AlgStep, state: Nest, env_seconds: float) -> UnrollResult:
+        ended = time.perf_counter()
+        seconds = [torch.tensor(one, dtype=torch.float64) for one in (env_seconds, ended - self._ended_at)]
+        self._ended_at = ended
+        return UnrollResult(seen, policy_step, state, *seconds)
 
     def _put(self, result: UnrollResult) -> None:
         info_spec: Any = None

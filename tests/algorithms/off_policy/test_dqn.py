@@ -217,6 +217,15 @@ def test_a_subclass_that_picks_actions_otherwise_does_so_in_rollouts_too() -> No
     assert QuickOptimist(*arguments).quick_actor() == "its own"
 
 
+def test_exploration_that_is_changed_later_is_changed_in_quick_rollouts_too() -> None:
+    algorithm = DqnAlgorithm(TensorSpec((2,)), ACTION, rollout_epsilon_greedy=0.0)
+    actor = algorithm.quick_actor()
+    assert actor is not None
+    assert [noise.num_random for noise in actor.draw_noise(3, 5)] == [0, 0, 0]
+    algorithm.explore_at(1.0)
+    assert [noise.num_random for noise in actor.draw_noise(3, 5)] == [5, 5, 5]
+
+
 def test_every_trained_parameter_has_an_optimizer() -> None:
     algorithm = make()
     handled = {id(p) for o in algorithm.optimizers() for g in o.param_groups for p in g["params"]}
