@@ -12,7 +12,7 @@ from rein.algorithms.search.simple_networks import SimplePredictionNet, min_max_
 from rein.config import configurable
 from rein.nest import Nest
 from rein.networks import EncodingNetwork, Network
-from rein.networks.layers import Conv2D, ResidueBlock
+from rein.networks.layers import Conv2D, ResidueBlock, identity
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 _MOVE_SCALE = 0.5
@@ -82,14 +82,15 @@ class BoardDynamicsNetwork(Network):
             raise ValueError(f"{name}: a move is one of a list of choices, but the action is {action}")
         self.lowest = int(action.minimum)
         self.moves = nn.Parameter(_MOVE_SCALE * torch.randn(action.num_values, *latent.shape))
-        self.first = Conv2D(latent.shape[0], latent.shape[0], 3, padding=1)
+        self.change = Conv2D(latent.shape[0], latent.shape[0], 3, identity, padding=1)
         self.blocks = _blocks(latent.shape[0], num_blocks)
 
     def forward(self, inputs: tuple[Tensor, Tensor], state: Nest = ()) -> tuple[Tensor, Nest]:
         """The next latents [B, C, H, W]."""
         latent, action = inputs
         moved = latent + self.moves[action.long() - self.lowest]
-        return _scaled(self.blocks(self.first(moved))), state
+        # Most of a board stays as it is.
+        return _scaled(self.blocks(torch.relu(latent + self.change(moved)))), state
 
 
 @configurable

@@ -52,6 +52,7 @@ target_update_period = define_config("target_update_period", 100)
 exploration_fraction = define_config("exploration_fraction", 0.25)
 dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
 search_options = define_config("search_options", {})  # Other arguments of `MCTSAlgorithm`.
+model_options = define_config("model_options", {})  # Other arguments of `SimpleMCTSModel`, such as weights of its losses.
 
 if board_channels:
     networks = {
@@ -65,7 +66,7 @@ else:
         "dynamics_net_ctor": partial(create_simple_dynamics_net, fc_layer_params=hidden_layers),
         "prediction_net_ctor": partial(create_simple_prediction_net, fc_layer_params=hidden_layers),
     }
-model = partial(SimpleMCTSModel, num_sampled_actions=sampled_actions, **networks)
+model = partial(SimpleMCTSModel, num_sampled_actions=sampled_actions, **networks, **model_options)
 mcts = partial(
     partial(create_board_game_mcts, dirichlet_alpha=dirichlet_alpha) if two_players else create_control_mcts,
     root_exploration_fraction=exploration_fraction,

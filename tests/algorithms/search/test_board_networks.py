@@ -59,26 +59,26 @@ def passes_on(conv):
 
 def test_next_board_by_hand():
     net = BoardDynamicsNetwork((TensorSpec((1, 2, 2)), BoundedTensorSpec((), torch.int64, 1, 2)), num_blocks=0)
-    passes_on(net.first)
+    passes_on(net.change)
     with torch.no_grad():
         net.moves.copy_(torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]], [[[0.0, 0.0], [0.0, -3.0]]]]))
     latent = torch.tensor([[[[0.0, 0.5], [0.25, 1.0]]]]).expand(2, 1, 2, 2)
     following, _ = net((latent, torch.tensor([1, 2])))
-    # 1: [1, .5, .25, 1] scaled from [.25, 1]; 2: [0, .5, .25, -2], rectified, scaled from [0, .5].
-    expected = torch.tensor([[1.0, 1 / 3, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]])
+    # 1: [0, .5, .25, 1] + [1, .5, .25, 1] scaled from [.5, 2]; 2: [0, .5, .25, 1] + [0, .5, .25, -2], rectified, from [0, 1].
+    expected = torch.tensor([[1 / 3, 1 / 3, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]])
     torch.testing.assert_close(following.flatten(1), expected)
 
 
 def test_a_block_adds_what_it_finds():
     net = BoardDynamicsNetwork((TensorSpec((1, 2, 2)), BoundedTensorSpec((), torch.int64, 0, 1)), num_blocks=1)
     (block,) = net.blocks
-    for conv in (net.first, block.conv1, block.conv2):
+    for conv in (net.change, block.conv1, block.conv2):
         passes_on(conv)
     with torch.no_grad():
         net.moves.zero_()
-        block.conv2.bias.fill_(-0.5)
+        block.conv2.bias.fill_(-1.0)
     latent = torch.tensor([[[[0.0, 0.25], [0.5, 1.0]]]])
-    # 2 x - 0.5, rectified, is [0, 0, .5, 1.5].
+    # 2 x, and then 2 x + 2 x - 1, rectified: [0, 0, 1, 3].
     torch.testing.assert_close(net((latent, torch.tensor([0])))[0].flatten(), torch.tensor([0.0, 0.0, 1 / 3, 1.0]))
 
 
