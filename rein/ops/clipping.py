@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,14 +42,19 @@ def clip_by_global_norm_(
         tensors: of any shapes on one device; None is skipped.
         max_norm: bound on the Euclidean norm of all elements together.
         error_if_nonfinite: raise ValueError instead of spreading NaN; this waits for the device.
-        squares: the sum of the squares of all elements, if it is known.
+        squares: the sum of the squares of all elements, if it is known; nothing is computed on the device then.
 
     Returns:
         [] the norm before clipping.
     """
     _check_bound("max_norm", max_norm)
     present = [tensor for tensor in tensors if tensor is not None]
-    norm = global_norm(present) if squares is None else torch.tensor(math.sqrt(squares))
+    if squares is not None and math.isfinite(squares):
+        known = np.float32(math.sqrt(squares))  # Rounded as if torch had found it.
+        if present and known > max_norm:
+            torch._foreach_mul_(present, min(1.0, float(np.float32(1.0) / known * np.float32(max_norm))))
+        return torch.tensor(known)
+    norm = global_norm(present)
     if error_if_nonfinite and not bool(torch.isfinite(norm)):
         raise ValueError(f"the global norm of {len(present)} tensors is {norm.item()}")
     # On the host the number is at hand: most gradients are short enough, and stay as they are.

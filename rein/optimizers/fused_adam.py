@@ -1,13 +1,24 @@
 """The fused step of Adam without what `torch.optim.Adam` does around it.
 
 Sorting tensors by device and type and looking up settings takes torch longer than the step itself for small networks. On
-the host, where there is one device and one type, the kernel can be called as it is; the state is torch's own.
+the host, where there is one device and one type, the kernel can be called as it is; the state is torch's own. The numbers
+of steps, which torch keeps in a tensor for each parameter, become views of one, which is counted up at once.
 """
 
-from typing import Any
+from operator import is_
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, optim
+
+
+class _Counts(NamedTuple):
+    """Numbers of steps of the parameters of a group."""
+
+    together: Tensor
+    """[N]"""
+    views: list[Tensor]
+    """[] each, what the state of the optimizer has."""
 
 
 @torch.no_grad()
@@ -21,6 +32,8 @@ def fused_adam_step(optimizer: optim.Adam) -> bool:
         False if nothing was done, because something is needed that only torch's own step does: other kernels, other
         devices, a state that is not there yet.
     """
+    # By the first parameter of a group.
+    counts: dict[Tensor, _Counts] = optimizer.__dict__.setdefault("_counts", {})
     groups = []
     for group in optimizer.param_groups:
         parameters = [p for p in group["params"] if p.grad is not None]
@@ -30,7 +43,7 @@ def fused_adam_step(optimizer: optim.Adam) -> bool:
         groups.append((group, parameters, states))
     for group, parameters, states in groups:
         if parameters:
-            _step(group, parameters, states)
+            _step(group, parameters, states, counts)
     return True
 
 
@@ -43,10 +56,9 @@ def _is_simple_tensor(parameter: Tensor) -> bool:
     return parameter.is_cpu and parameter.dtype == torch.float32
 
 
-def _step(group: dict[str, Any], parameters: list[Tensor], states: list[Any]) -> None:
-    steps = [state["step"] for state in states]
+def _step(group: dict[str, Any], parameters: list[Tensor], states: list[Any], counts: dict[Tensor, _Counts]) -> None:
+    steps = _counted_up(group, parameters, states, counts)
     beta1, beta2 = group["betas"]
-    torch._foreach_add_(steps, 1)
     torch._fused_adam_(
         parameters,
         [p.grad for p in parameters if p.grad is not None],
@@ -64,3 +76,22 @@ def _step(group: dict[str, Any], parameters: list[Tensor], states: list[Any]) ->
         grad_scale=None,
         found_inf=None,
     )
+
+
+def _counted_up(
+    group: dict[str, Any], parameters: list[Tensor], states: list[Any], counts: dict[Tensor, _Counts]
+) -> list[Tensor]:
+    """Adds one to the numbers of steps, and returns them."""
+    steps = [state["step"] for state in states]
+    if len(parameters) < len(group["params"]):
+        torch._foreach_add_(steps, 1)
+        return steps
+    found = counts.get(parameters[0])
+    # Loading a state puts other tensors there.
+    if found is None or len(found.views) != len(steps) or not all(map(is_, found.views, steps)):
+        together = torch.stack(steps)
+        found = counts[parameters[0]] = _Counts(together, list(together.unbind()))
+        for state, view in zip(states, found.views, strict=True):
+            state["step"] = view
+    found.together.add_(1)
+    return found.views
