@@ -82,8 +82,8 @@ class Steps:
         if self._length is None:
             return data
         if len(steps) == 1:
-            return nest.map_structure(lambda tensor: tensor[:, steps.start], data)
-        return nest.map_structure(lambda tensor: tensor[:, steps.start : steps.stop].flatten(0, 1), data)
+            return map_params(lambda tensor: tensor[:, steps.start], data)
+        return map_params(lambda tensor: tensor[:, steps.start : steps.stop].flatten(0, 1), data)
 
     def select(self, rows: Nest, present: range, wanted: range) -> Nest:
         """The part of a batch that belongs to some of its steps.
@@ -135,6 +135,22 @@ class Steps:
             return filled[0] if len(filled) == 1 else torch.cat(filled)
 
         return nest.map_structure(put, rows)
+
+    def put_alone(self, rows: Nest, steps: range) -> Nest:
+        """A batch as time-major sequences of its own steps; see `put`.
+
+        Args:
+            rows: nest of tensors [B * S, ...].
+            steps: the S steps.
+
+        Returns:
+            [S, B, ...].
+        """
+        if self._length is None:
+            return rows
+        if len(steps) == 1:
+            return map_params(lambda tensor: tensor.unsqueeze(0), rows)
+        return map_params(lambda tensor: tensor.reshape(-1, len(steps), *tensor.shape[1:]).transpose(0, 1), rows)
 
     def turn(self, data: Nest) -> Nest:
         """All steps of data that nothing was computed of, [B, T, ...], as [T, B, ...]."""
@@ -218,7 +234,7 @@ def of_first_steps(loss_info: LossInfo, step_type: Tensor) -> LossInfo:
         step_type: [2, B].
     """
     is_valid = step_type[0] != StepType.LAST
-    first = partial(nest.map_structure, lambda row: row[0] * is_valid)
+    first = partial(map_params, lambda row: row[0] * is_valid)
     return loss_info._replace(loss=first(loss_info.loss), extra=first(loss_info.extra))
 
 

@@ -44,11 +44,18 @@ def test_putting_back_fills_other_steps_with_zeros() -> None:
     assert middle.tolist() == [[0, 0], [1, 4], [0, 0]]
 
 
+def test_steps_put_alone_have_no_rows_for_others() -> None:
+    for steps in (range(3), range(1, 3), range(1, 2)):
+        alone = STEPS.put_alone(STEPS.take(DATA, steps), steps)
+        assert torch.equal(alone, STEPS.put(STEPS.take(DATA, steps), steps)[steps.start : steps.stop])
+
+
 def test_single_steps_are_left_as_they_are() -> None:
     single = Steps()
     assert single.take(DATA, single.before_last) is DATA
     assert single.select(DATA, single.policy, single.after_first) is DATA
     assert single.put(DATA, single.after_first) is DATA
+    assert single.put_alone(DATA, single.after_first) is DATA
     assert single.turn(DATA) is DATA
 
 

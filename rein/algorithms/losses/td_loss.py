@@ -78,12 +78,18 @@ class TDLoss(nn.Module):
 
         Args:
             info: has `reward` [T, B] or [T, B, D], `step_type` and `discount` [T, B].
-            target_value: [T, B] or [T, B, D], values to bootstrap from.
+            target_value: [T, B] or [T, B, D], values to bootstrap from; of two steps also those of the last alone,
+                [1, B] or [1, B, D].
 
         Returns:
-            [T - 1, B] or [T - 1, B, D]; no gradient flows through them.
+            [T - 1, B] or [T - 1, B, D]; no gradient flows through them. Where only the last values are known, those of
+            LAST steps, which have no loss, have no meaning.
         """
         discount = _discounts(info, self._gamma)
+        if len(target_value) == 1 < len(info.step_type):
+            with torch.no_grad():
+                target: Tensor = info.reward[1:] + discount[1:] * target_value
+            return target
         arguments = (info.reward, target_value, info.step_type, discount)
         if self._lambda == 1.0:
             return trajectory_discounted_return(*arguments)
@@ -96,21 +102,28 @@ class TDLoss(nn.Module):
 
         Args:
             info: has `reward`, `step_type` and `discount`, time-major.
-            value: [T, B] or [T, B, D], what is learnt.
-            target_value: same shape, what is bootstrapped from; may be `value`.
+            value: [T, B] or [T, B, D], what is learnt, or the same without the last row.
+            target_value: [T, B] or [T, B, D], what is bootstrapped from, may be `value`; see `compute_td_target`.
 
         Returns:
-            `loss` [T, B] with zeros in the last row; `extra` is the same.
+            `loss` [T, B] with zeros in the last row, or without it, as `value`; `extra` is the same.
         """
         target = self.compute_td_target(info, target_value)
-        prediction = value[:-1]
+        has_last = len(value) == len(info.step_type)
+        prediction = value[:-1] if has_last else value
         if self._debug_summaries:
             summarize_td(self._name, prediction, target, info.step_type)
         if self._normalize_target:
             prediction, target = self._normalized(prediction, target)
-        loss = _with_last_step(self._td_error_loss_fn(target.detach(), prediction))
+        loss = self._td_error_loss_fn(target.detach(), prediction)
+        loss = _with_last_step(loss) if has_last else loss
         loss = loss.mean(dim=2) if loss.ndim == 3 else loss
         return LossInfo(loss=loss, extra=loss)
+
+    @property
+    def takes_single_transitions(self) -> bool:
+        """Whether it may be given the values of both steps of a transition apart, without rows that are not used."""
+        return type(self).forward is TDLoss.forward and not self._debug_summaries
 
     def _normalized(self, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Both normalized as if these targets were part of the statistics, which `take_targets` makes them."""

@@ -138,6 +138,11 @@ class DqnAlgorithm(SacAlgorithm):
         self._rollout_epsilon_greedy = as_scheduler(rollout_epsilon_greedy)
         self._target_net_target_action = target_net_target_action
         self._has_quantiles = isinstance(self._critic_losses[0], TDQRLoss)
+        self._learns_single_transitions = (
+            one_transition
+            and not calculate_priority
+            and all(getattr(loss, "takes_single_transitions", False) for loss in self._critic_losses)
+        )
 
     # Acting.
 
@@ -195,11 +200,12 @@ class DqnAlgorithm(SacAlgorithm):
             (inputs.reward, inputs.step_type, inputs.discount, rollout_info.discounted_return)
         )
         critics = select_action_value(q, action)
+        put = steps.put_alone if self._learns_single_transitions else steps.put
         info = SacInfo(
             reward=reward,
             step_type=step_type,
             discount=discount,
-            critic=SacCriticInfo(steps.put(critics, steps.before_last), steps.put(target, steps.after_first)),
+            critic=SacCriticInfo(put(critics, steps.before_last), put(target, steps.after_first)),
             discounted_return=discounted_return,
         )
         state = SacState(action=SacActionState(critic=critic_state), critic=SacCriticState(target_critics=target_state))
@@ -209,6 +215,8 @@ class DqnAlgorithm(SacAlgorithm):
         """min_i Q'_i(s, a*), [B, ...]; `q` holds the outputs of the critics, for double Q-learning."""
         target_q, state = self._q(self._target_critic_networks, self._encode_for_targets(observation), state)
         lowest = self._minimum(target_q)
+        if self._target_net_target_action and not self._has_quantiles and lowest.ndim == 2:
+            return lowest.amax(-1), state
         best = self._weighted(lowest if self._target_net_target_action else self._minimum(q)).argmax(-1)
         return select_action_value(lowest.unsqueeze(1), best).squeeze(1), state
 
@@ -216,9 +224,10 @@ class DqnAlgorithm(SacAlgorithm):
         """The losses of all critics together, [T, B]."""
         critic = self._critic_loss(info)
         priority = sequence_priority(critic, info.step_type) if self._calculate_priority else ()
-        extra = SacLossInfo(critic=critic / self._num_critic_replicas)
-        loss = LossInfo(loss=critic, extra=extra, priority=priority)
-        return of_first_steps(loss, info.step_type) if self._one_transition else loss
+        loss = LossInfo(loss=critic, priority=priority)
+        if self._one_transition:
+            loss = of_first_steps(loss, info.step_type)
+        return loss._replace(extra=SacLossInfo(critic=loss.loss.detach() / self._num_critic_replicas))
 
     # Values.
 

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 MAX_SKIPPED_IN_A_ROW = 10
 _MOST_NAMES = 5
-_SMALL = 8192
+_SMALL = 16384
 """Elements of a tensor below which calling an operation takes longer than reading it."""
 
 

@@ -264,3 +264,21 @@ def test_one_step_losses_are_their_lambda_zero_relatives() -> None:
     quantiles = OneStepTDQRLoss(7, 0.5, huber_function, sum_over_quantiles=True)(PLAIN, value, target_value).loss
     other = TDQRLoss(7, 0.5, td_lambda=0.0, sum_over_quantiles=True)(PLAIN, value, target_value).loss
     assert torch.equal(quantiles, other)
+
+
+@pytest.mark.parametrize("td_lambda", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("reward", [[7.0, 1.0], [[7.0, 5.0], [1.0, 2.0]]])
+def test_values_of_a_transition_may_be_given_apart(reward: list[Any], td_lambda: float) -> None:
+    info = segment(reward, [F, L], [1.0, 0.5])
+    value, target_value = column(reward) + 2.0, column(reward) * 3.0
+    loss = TDLoss(gamma=0.9, td_lambda=td_lambda)
+    assert loss.takes_single_transitions
+    whole, apart = loss(info, value, target_value).loss, loss(info, value[:1], target_value[1:]).loss
+    assert torch.equal(apart, whole[:1])
+    assert whole[0].item() > 0
+
+
+def test_who_must_be_given_all_values() -> None:
+    assert OneStepTDLoss().takes_single_transitions
+    assert not OneStepTDLoss(debug_summaries=True).takes_single_transitions
+    assert not OneStepTDQRLoss().takes_single_transitions

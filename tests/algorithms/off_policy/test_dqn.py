@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from rein.algorithms.losses import OneStepTDLoss, OneStepTDQRLoss, TDLoss
 from rein.algorithms.off_policy.dqn import DqnAlgorithm
 from rein.algorithms.off_policy.sac_structures import SacInfo
-from rein.data_structures import TimeStep
+from rein.data_structures import Experience, TimeStep
 from rein.framework import TrainerConfig
 from rein.networks import NestConcat, Network, QNetwork, QRNNNetwork
 from rein.networks.state import zero_state
@@ -61,7 +61,7 @@ def test_one_update(batch: Any, update: Any) -> None:
     algorithm = make(target_update_tau=0.5)
     info, loss = update(algorithm, *batch)
     # y = 1 + 0.99 * 4, Q = 2: the error is 2.96.
-    assert info.critic.target_critic[1].item() == pytest.approx(4.0)
+    assert info.critic.target_critic[-1].item() == pytest.approx(4.0)
     assert loss.loss.item() == pytest.approx(2.96**2, rel=1e-5)
     expected = torch.tensor([[1.0, 2 + 0.1 * 2 * 2.96], [4.0, 3.0]])
     assert torch.allclose(table(algorithm._critic_networks), expected)
@@ -78,14 +78,14 @@ def test_who_chooses_the_target_action(batch: Any, update: Any, by_target: bool,
     with torch.no_grad():
         # The critic prefers action 0 at state 1; its target holds 7 for it, and 9 for the other one.
         table(algorithm._target_critic_networks)[0, 1] = torch.tensor([7.0, 9.0])
-    assert update(algorithm, *batch)[0].critic.target_critic[1].item() == expected
+    assert update(algorithm, *batch)[0].critic.target_critic[-1].item() == expected
 
 
 def test_the_lowest_critic_counts_for_each_action(batch: Any, update: Any) -> None:
     algorithm = make(num_critic_replicas=2)
     with torch.no_grad():
         table(algorithm._target_critic_networks)[1, 1] = torch.tensor([0.0, 2.5])
-    assert update(algorithm, *batch)[0].critic.target_critic[1].item() == 2.5
+    assert update(algorithm, *batch)[0].critic.target_critic[-1].item() == 2.5
 
 
 def test_terminal_steps_do_not_bootstrap(sequence: Any, update: Any) -> None:
@@ -109,6 +109,34 @@ def test_sequences_at_once_give_the_same_as_step_by_step(sequence: Any, update: 
         by_steps._config = TrainerConfig("unused", temporally_independent_train_step=False)
         losses = [update(algorithm, *batch)[1].loss.item() for algorithm in (at_once, by_steps)]
         assert losses[0] == pytest.approx(losses[1])
+
+
+@pytest.mark.parametrize("by_target", [True, False])
+def test_single_transitions_give_the_gradients_of_sequences_with_rows_of_zeros(sequence: Any, by_target: bool) -> None:
+    observation, rewards = [[S0, S1], [S1, S0], [S0, S0]], [[0.0, 1.0], [5.0, 2.0], [1.0, 0.5]]
+    time_step = sequence(observation, rewards, [[1.0, 0.0], [0.5, 1.0], [1.0, 1.0]], [[1, 2], [2, 0], [0, 1]])
+    batch = Experience(time_step, rollout_info=SacInfo(action=torch.tensor([[1, 0], [0, 0], [0, 1]])))
+    found = []
+    for is_apart in (True, False):
+        algorithm = make(target_net_target_action=by_target, num_critic_replicas=2)
+        assert algorithm._learns_single_transitions
+        algorithm._learns_single_transitions = is_apart
+        found.append(algorithm.compute_gradients(batch))
+    assert torch.equal(found[0].values[0], found[1].values[0])
+    assert found[0].values[0].abs().sum() > 0
+    assert torch.equal(found[0].loss_info.extra.critic, found[1].loss_info.extra.critic)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"one_transition": False},
+        {"calculate_priority": True},
+        {"critic_loss_ctor": lambda **_: TDLoss(debug_summaries=True)},
+    ],
+)
+def test_who_learns_from_whole_sequences(settings: dict[str, Any]) -> None:
+    assert not make(**settings)._learns_single_transitions
 
 
 def test_rollouts_explore_with_epsilon_and_evaluation_does_not(batch: Any) -> None:
@@ -141,7 +169,7 @@ def test_vector_rewards_choose_by_weights_and_learn_each_dimension(sequence: Any
         target = table(algorithm._target_critic_networks)  # [2 rewards, states, actions]
         target[:, 1] = torch.tensor([[4.0, 3.0], [9.0, 1.0]])
     batch = sequence([[S0, S1]], [[[0.0, 0.0], [1.0, 5.0]]]), SacInfo(action=torch.tensor([[1, 0]]))
-    assert update(algorithm, *batch)[0].critic.target_critic[1].tolist() == [[3.0, 1.0]]
+    assert update(algorithm, *batch)[0].critic.target_critic[-1].tolist() == [[3.0, 1.0]]
 
 
 def test_quantiles_choose_by_their_mean_and_have_their_loss(sequence: Any, update: Any) -> None:
