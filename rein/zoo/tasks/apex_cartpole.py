@@ -15,5 +15,6 @@ pre_config({"learning_rate": LinearScheduler("percent", ((0.0, 1e-3), (1.0, 1e-5
 import_config("bases/apex.py")
 
 config("Scheme", kind="apex", collectors=4)
+config("DqnAlgorithm", num_critic_replicas=2)
 config("create_environment", env_name="CartPole-v1")
 config("TrainerConfig", num_env_steps=80_000, num_updates_per_train_iter=16, num_eval_environments=20)
