@@ -151,8 +151,9 @@ class EpisodeMetrics:
         `AverageEnvInfo/<name>`. Right after loading the last ones are missing: their names come with the next step.
         """
         if self._averages is None:
-            rows = self._window_rows()
-            means = rows.mean(axis=0).tolist() if len(rows) else []
+            # Their order does not matter here.
+            rows = None if self._finished is None else self._finished[: self._whole_episodes]
+            means = rows.mean(axis=0).tolist() if rows is not None and len(rows) else []
             self._averages = dict(zip(self._column_names(), means, strict=False))
         return dict(self._averages)
 

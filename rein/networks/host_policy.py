@@ -228,7 +228,7 @@ class HostGreedyPolicy:
         action = (uniform[0] * self._values.num_actions).astype(np.int64)
         is_random = uniform[1] < self._epsilon()
         counts = is_random.sum(1).tolist()
-        return [_Chance(*each) for each in zip(action, is_random, counts, strict=True)]
+        return list(map(_Chance._make, zip(action, is_random, counts, strict=True)))
 
     def act(self, observation: Array, noise: _Chance, carried: Sequence[Array] = ()) -> Array:
         """Actions [B] at observations [B, n]."""

@@ -1,15 +1,28 @@
-"""Mean and variance of a batch over all dimensions that its spec does not describe."""
+"""Mean and variance of a batch over all dimensions that its spec does not describe.
+
+A step of a few environments is so little data that calling torch's operations costs several times what they compute. Small
+tensors on the host are taken as arrays, which share their memory; what is computed of them is written once, with operators
+that arrays and tensors have alike.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Size, Tensor
 
 from rein import nest
 from rein.nest import Nest
 from rein.specs import TensorSpec
+
+Values: TypeAlias = Any
+"""A tensor, or an array."""
+
+MOST_ON_HOST = 4096
+"""Numbers in a tensor that is taken as an array."""
 
 
 class Leaf(NamedTuple):
@@ -41,11 +54,32 @@ def leaves_of(tensor_spec: Nest) -> list[Leaf]:
     return leaves
 
 
-@torch.no_grad()
+def is_small_on_host(tensor: Tensor) -> bool:
+    """Whether a tensor is taken as an array: it is small, on the host, has no gradient, and no graph is being recorded."""
+    return (
+        type(tensor) is Tensor
+        and tensor.is_cpu
+        and not tensor.requires_grad
+        and tensor.numel() <= MOST_ON_HOST
+        and tensor.dtype in _NUMPY_FLOATS
+        and not torch.compiler.is_compiling()
+    )
+
+
+_NUMPY_FLOATS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+def as_dtype(values: Values, dtype: torch.dtype) -> Values:
+    """The values in another floating dtype."""
+    if isinstance(values, Tensor):
+        return values.to(dtype)
+    return values.astype(_NUMPY_FLOATS[dtype], copy=False)
+
+
 def batch_moments(
     tensors: list[Tensor], leaves: list[Leaf], with_variance: bool
-) -> tuple[list[Tensor], list[Tensor]] | None:
-    """Averages each tensor over its batch dimensions, in double precision.
+) -> tuple[list[Values], list[Values]] | None:
+    """Averages each tensor over its batch dimensions, in double precision and without gradient.
 
     Args:
         tensors: each of shape [..., *leaf.shape].
@@ -63,13 +97,27 @@ def batch_moments(
             raise ValueError(
                 f"expected batch dimensions followed by {tuple(leaf.shape)}{where}, got shape {tuple(tensor.shape)}"
             )
-        batch = tensor.detach().double().reshape(tensor.shape[:outer].numel(), *leaf.shape)
-        if batch.shape[0] == 0:
+        size = tensor.shape[:outer].numel()
+        if size == 0:
             return None
-        if with_variance:
-            variance, mean = torch.var_mean(batch, dim=0, correction=0)
-            variances.append(variance)
-        else:
-            mean = batch.mean(dim=0)
+        mean, variance = _moments(tensor, (size, *leaf.shape), with_variance)
         means.append(mean)
+        if with_variance:
+            variances.append(variance)
     return means, variances
+
+
+def _moments(tensor: Tensor, shape: tuple[int, ...], with_variance: bool) -> tuple[Values, Values | None]:
+    if is_small_on_host(tensor):
+        batch: NDArray[Any] = tensor.numpy().astype(np.float64).reshape(shape)
+        average = np.add.reduce(batch, 0) / shape[0]
+        if not with_variance:
+            return average, None
+        batch -= average
+        batch *= batch
+        return average, np.add.reduce(batch, 0) / shape[0]
+    wide = tensor.detach().double().reshape(shape)
+    if not with_variance:
+        return wide.mean(dim=0), None
+    variance, mean = torch.var_mean(wide, dim=0, correction=0)
+    return mean, variance

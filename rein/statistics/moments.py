@@ -13,9 +13,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Size, Tensor, nn
+from torch.autograd.graph import increment_version
 
 from rein.runtime import Scheduler, as_scheduler
 from rein.runtime.schedules import is_number
+from rein.statistics.batches import Values
 from rein.statistics.host_scalar import HostScalar
 
 _WIDE = torch.float64
@@ -37,12 +39,12 @@ class Moments(nn.Module, ABC):
         self.updates = HostScalar(0)
 
     @abstractmethod
-    def update(self, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:
+    def update(self, means: Sequence[Values], variances: Sequence[Values]) -> None:
         """Takes in one batch.
 
         Args:
-            means: N tensors, means over the batch, double precision.
-            variances: N tensors, population variances over the batch; empty if they are not tracked.
+            means: N tensors or arrays, means over the batch, double precision.
+            variances: N of the same, population variances over the batch; empty if they are not tracked.
         """
 
     @abstractmethod
@@ -95,21 +97,34 @@ class DecayingMoments(Moments):
     def rate(self) -> float:
         """Returns the weight of the next batch, in (0, 1]."""
 
-    def update(self, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:  # noqa: D102
+    def update(self, means: Sequence[Values], variances: Sequence[Values]) -> None:  # noqa: D102
         rate, mass = self.rate(), self.mass.get()
         mass += rate * (1.0 - mass)
         # The weight of the batch in an average whose weights sum to one; 1 at the first batch.
         weight = rate / mass
         for i, batch_mean in enumerate(means):
-            mean = self._tensor("mean", i)
+            mean = self._like(batch_mean, "mean", i)
             difference = batch_mean - mean
-            mean.add_(difference, alpha=weight)
+            mean += weight * difference
             if self.track_variance:
-                variance = self._tensor("variance", i)
-                variance.lerp_(variances[i], weight)
-                variance.addcmul_(difference, difference, value=weight * (1.0 - weight))
+                variance = self._like(batch_mean, "variance", i)
+                # In this form a weight of one leaves nothing of what was there, not even rounding.
+                variance *= 1.0 - weight
+                variance += weight * variances[i]
+                variance += weight * (1.0 - weight) * difference * difference
         self.mass.set(mass)
         self.updates.set(self.updates.get() + 1)
+
+    def _like(self, values: Values, kind: str, index: int) -> Values:
+        """A buffer to change in place: as it is, or as an array if `values` is one."""
+        tensor = self._tensor(kind, index)
+        if isinstance(values, Tensor):
+            return tensor
+        if not tensor.is_cpu:
+            raise ValueError(f"the batch is on the host and the statistics are on {tensor.device}: move one of them")
+        # Whoever looks out for changes of buffers learns of this one too.
+        increment_version(tensor)
+        return tensor.numpy()
 
     def mean(self, index: int) -> Tensor:  # noqa: D102
         return self._tensor("mean", index)
@@ -198,7 +213,7 @@ class WindowMoments(Moments):
                 # Sum over the block of squared distances from the block's mean.
                 self._register("block_spread", i, torch.zeros((blocks, *shape), dtype=_WIDE))
 
-    def update(self, means: Sequence[Tensor], variances: Sequence[Tensor]) -> None:  # noqa: D102
+    def update(self, means: Sequence[Values], variances: Sequence[Values]) -> None:  # noqa: D102
         updates = self.updates.get()
         slot = updates % self._window
         filled = min(updates + 1, self._window)
@@ -206,12 +221,12 @@ class WindowMoments(Moments):
         rows = slice(block * self._block, min((block + 1) * self._block, filled))
         for i, batch_mean in enumerate(means):
             ring = self._tensor("ring_mean", i)
-            ring[slot] = batch_mean
+            ring[slot] = torch.as_tensor(batch_mean)
             mean = ring[rows].mean(dim=0)
             self._tensor("block_mean", i)[block] = mean
             if self.track_variance:
                 ring_variance = self._tensor("ring_variance", i)
-                ring_variance[slot] = variances[i]
+                ring_variance[slot] = torch.as_tensor(variances[i])
                 within = ring_variance[rows].sum(dim=0)
                 self._tensor("block_spread", i)[block] = within + (ring[rows] - mean).square().sum(dim=0)
         self.updates.set(updates + 1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +14,7 @@ from rein.config import configurable
 from rein.nest import Nest
 from rein.runtime import Scheduler, summary
 from rein.specs import TensorSpec
-from rein.statistics.batches import Leaf, batch_moments, leaves_of
+from rein.statistics.batches import Leaf, Values, as_dtype, batch_moments, is_small_on_host, leaves_of
 from rein.statistics.frozen import are_statistics_frozen
 from rein.statistics.moments import AdaptiveMoments, EMMoments, Moments, WindowMoments
 
@@ -56,6 +57,7 @@ class Normalizer(nn.Module):
             raise ValueError(f"{name}: unit_std=True with zero_mean=False would change nothing: set one of them")
         self._tensor_spec = tensor_spec
         self._leaves = leaves_of(tensor_spec)
+        self._structure = nest.structure_of(tensor_spec)
         self._moments = moments
         self._auto_update = auto_update
         self._zero_mean = zero_mean
@@ -69,7 +71,6 @@ class Normalizer(nn.Module):
         """Scope of the summaries."""
         return self._name
 
-    @torch.no_grad()
     def update(self, tensor: Nest) -> None:
         """Takes in one batch; an empty one changes nothing, nor does one inside of `frozen_statistics`.
 
@@ -78,8 +79,7 @@ class Normalizer(nn.Module):
         """
         if are_statistics_frozen():
             return
-        nest.assert_same_structure(tensor, self._tensor_spec)
-        batch = batch_moments(nest.flatten(tensor), self._leaves, with_variance=True)
+        batch = batch_moments(self._flat(tensor), self._leaves, with_variance=True)
         if batch is None:
             return
         self._moments.update(*batch)
@@ -104,13 +104,8 @@ class Normalizer(nn.Module):
         """
         if self._auto_update:
             self.update(tensor)
-        else:
-            nest.assert_same_structure(tensor, self._tensor_spec)
-        normalized = [
-            self._normalize_leaf(i, leaf, x, clip_value)
-            for i, (leaf, x) in enumerate(zip(self._leaves, nest.flatten(tensor), strict=True))
-        ]
-        return nest.pack_sequence_as(self._tensor_spec, normalized)
+        flat = zip(self._leaves, self._flat(tensor), strict=True)
+        return self._structure.unflatten([self._normalize_leaf(i, *each, clip_value) for i, each in enumerate(flat)])
 
     def forward(self, tensor: Nest, clip_value: float = -1.0) -> Nest:
         """Does the same as `normalize`.
@@ -135,17 +130,32 @@ class Normalizer(nn.Module):
         """Forgets all data."""
         self._moments.reset()
 
+    def _flat(self, tensor: Nest) -> list[Tensor]:
+        """The tensors of a nest that has the structure of the spec."""
+        try:
+            flat: list[Any] = self._structure.flatten_up_to(tensor)
+        except ValueError:
+            nest.assert_same_structure(tensor, self._tensor_spec)
+            raise
+        if not all(isinstance(leaf, Tensor) for leaf in flat):
+            nest.assert_same_structure(tensor, self._tensor_spec)
+        return flat
+
     def _normalize_leaf(self, index: int, leaf: Leaf, x: Tensor, clip_value: float) -> Tensor:
         dtype = x.dtype if x.is_floating_point() else leaf.dtype
-        mean = self._moments.mean(index)
-        result = x.to(dtype) - mean.to(dtype) if self._zero_mean else x.to(dtype)
+        is_small = is_small_on_host(x)
+        values: Values = x.numpy() if is_small else x.to(dtype)
+        mean: Values = self._moments.mean(index)
+        mean = mean.numpy() if is_small else mean
+        result = values - as_dtype(mean, dtype) if self._zero_mean else values
         if not self._unit_std:
-            with torch.no_grad():
-                variance = self._moments.variance(index)
-                power = variance if self._zero_mean else variance + mean.square()
-                scale = (power + self._variance_epsilon).rsqrt().to(dtype)
-            result = result * scale
-        return result.clamp(-clip_value, clip_value) if clip_value > 0.0 else result
+            variance: Values = self._moments.variance(index)
+            variance = variance.numpy() if is_small else variance
+            power = variance if self._zero_mean else variance + mean * mean
+            result = result * as_dtype((power + self._variance_epsilon) ** -0.5, dtype)
+        if clip_value > 0.0:
+            result = result.clip(-clip_value, clip_value)
+        return torch.from_numpy(np.asarray(result)) if is_small else result
 
     def _summarize(self) -> None:
         with summary.scope(self._name):

@@ -10,6 +10,7 @@ from rein import statistics
 from rein.config import config, fresh_configs
 from rein.runtime import Run, summary
 from rein.specs import TensorSpec
+from rein.statistics import AdaptiveNormalizer, EMNormalizer, WindowNormalizer, batches
 
 SPEC = TensorSpec((3,))
 
@@ -181,3 +182,41 @@ def test_parameters_can_be_given_by_a_conf():
         normalizer.update(torch.tensor(1.0))
         normalizer.update(torch.tensor(5.0))
         assert normalizer.mean().item() == 5.0
+
+
+@pytest.mark.parametrize("zero_mean", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("kind", [AdaptiveNormalizer, EMNormalizer, WindowNormalizer])
+def test_small_batches_are_taken_in_as_large_ones_are(
+    kind: type, shape: tuple[int, ...], zero_mean: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = (kind(TensorSpec(shape), zero_mean=zero_mean) for _ in range(2))
+    for batch in ((), (1,), (2, 4)):
+        x = 100.0 + torch.randn((*batch, *shape))
+        monkeypatch.setattr(batches, "MOST_ON_HOST", 4096)
+        mine = small.normalize(x, clip_value=3.0)
+        monkeypatch.setattr(batches, "MOST_ON_HOST", -1)
+        theirs = large.normalize(x, clip_value=3.0)
+        assert mine.shape == x.shape
+        assert mine.dtype == x.dtype
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+        for a, b in zip(small.state_dict().values(), large.state_dict().values(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_small_batch_leaves_a_mark_on_the_buffers_that_it_changes() -> None:
+    normalizer = AdaptiveNormalizer(TensorSpec((3,)))
+    before = [(one, one._version) for one in normalizer.buffers()]
+    normalizer.update(torch.randn(2, 3))
+    assert all(one._version > version for one, version in before)
+
+
+def test_what_is_normalized_on_the_host_is_not_overwritten() -> None:
+    normalizer = AdaptiveNormalizer(TensorSpec((3,)))
+    x = torch.randn(5, 3)
+    kept = x.clone()
+    first = normalizer.normalize(x)
+    copy = first.clone()
+    normalizer.normalize(torch.randn(5, 3))
+    assert torch.equal(x, kept)
+    assert torch.equal(first, copy)

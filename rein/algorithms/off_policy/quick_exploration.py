@@ -74,7 +74,7 @@ class HostExplorer:
         if self._keep is not None:
             self._share = self._keep()
         counts = is_random.sum(1).tolist()
-        return [_Noise(*each) for each in zip(increment, uniform, is_random, counts, strict=True)]
+        return list(map(_Noise._make, zip(increment, uniform, is_random, counts, strict=True)))
 
     def act(self, observation: Array, noise: _Noise, carried: Sequence[Array] = ()) -> Array:
         """Actions [B, ...] at observations [B, n]."""

@@ -149,7 +149,7 @@ class QuickRollout:
             raw, is_kept = env.current_time_step(), step < length
             observation = record.add(raw, step)
             if seen is not None:
-                observation = seen.add(actor.see(raw, is_kept)._replace(untransformed=()), step, is_reused=False)
+                observation = seen.add(actor.see(raw, is_kept)._replace(untransformed=()), step, record)
             carried.begin_step(raw)
             action = self._quick.act(observation, noise[step], carried.leaves)
             if actions is None:
@@ -219,22 +219,34 @@ class _Record:
         self._length = 0
         self._stacks: list[Array] = []
         # Environments give the same few objects in turn.
-        self._known: dict[int, tuple[TimeStep, list[Array]]] = {}
+        self._known: dict[int, tuple[TimeStep, list[Array], dict[int, Array]]] = {}
+        self._last_arrays: dict[int, Array] = {}
 
     def begin(self, length: int) -> None:
         """Makes room for the `length` steps of another rollout."""
         self._length = length
         self._stacks = [np.empty((length, *shape), dtype) for shape, dtype in self._layout]
 
-    def add(self, time_step: TimeStep, step: int, is_reused: bool = True) -> Array:
-        """Copies a step, whose object may come again; returns its observation."""
-        leaves = self._leaves(time_step, is_reused)
+    def add(self, time_step: TimeStep, step: int, source: "_Record | None" = None) -> Array:
+        """Copies a step; returns its observation.
+
+        Args:
+            time_step: of the environment, which may give the same object again, or made anew.
+            step: its number.
+            source: a record of what it was made from, if it was; its tensors need no second conversion.
+        """
+        leaves = self._leaves_again(time_step) if source is None else source.arrays(nest.flatten(time_step))
         if not self._layout:
             self._lay_out(time_step, leaves)
         for stack, leaf in zip(self._stacks, leaves, strict=True):
             stack[step] = leaf
         observation: Array = self._stacks[self._observation][step]
         return observation
+
+    def arrays(self, tensors: list[Any]) -> list[Array]:
+        """The memory of tensors, some of which may be those of the last step."""
+        known = self._last_arrays
+        return [known[id(one)] if id(one) in known else one.numpy() for one in tensors]
 
     def _lay_out(self, time_step: TimeStep, leaves: list[Array]) -> None:
         self._structure = nest.structure_of(time_step)
@@ -244,14 +256,17 @@ class _Record:
         self._observation = next(same, 0)
         self.begin(self._length)
 
-    def _leaves(self, time_step: TimeStep, is_reused: bool) -> list[Array]:
-        known = self._known.get(id(time_step)) if is_reused else None
+    def _leaves_again(self, time_step: TimeStep) -> list[Array]:
+        known = self._known.get(id(time_step))
         if known is None:
-            known = (time_step, [leaf.numpy() for leaf in nest.flatten(time_step)])
-            if is_reused:
-                if len(self._known) >= _MAX_KNOWN:
-                    self._known.clear()
-                self._known[id(time_step)] = known
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            tensors = nest.flatten(time_step)
+            arrays = [tensor.numpy() for tensor in tensors]
+            # The time step is kept, so that no other object has its number, nor that of one of its tensors.
+            known = (time_step, arrays, {id(tensor): array for tensor, array in zip(tensors, arrays, strict=True)})
+            self._known[id(time_step)] = known
+        self._last_arrays = known[2]
         return known[1]
 
     def take(self) -> tuple[TimeStep, TimeStep]:

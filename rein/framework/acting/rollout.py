@@ -6,7 +6,7 @@ import torch
 
 from rein import nest
 from rein.data_structures import AlgStep, Experience, TimeStep, make_experience
-from rein.distributions import index_distributions, map_params, stack_distributions
+from rein.distributions import map_params, stack_distributions
 from rein.framework.acting.actor import Acted, Actor
 from rein.framework.acting.quick_rollout import QuickActor, QuickRollout
 from rein.nest import Nest
@@ -131,7 +131,7 @@ class Rollout:
         experience = quick.collect(length, with_grad=False, with_bootstrap=False)
         with timer("store"):
             algorithm.observe_rollout_for_replay(experience)
-        return index_distributions(experience, -1)
+        return map_params(lambda tensor: tensor.select(0, -1), experience)
 
     def peek(self) -> Experience:
         """What `collect_for_replay` would store next, [B, ...]; nothing is kept of it."""

@@ -251,9 +251,13 @@ class ReplayTraining:
     def has_enough(self) -> bool:
         """Whether the replay buffer holds `initial_collect_steps`, and a sequence to sample."""
         buffer, settings = self.buffer, self.settings
-        if buffer is None or buffer.total_size < settings.initial_collect_steps:
+        total = 0 if buffer is None else buffer.total_size
+        if buffer is None or total < settings.initial_collect_steps:
             return False
         length = 1 if settings.whole_replay_buffer_training else settings.sequence_length
+        if self._plan is not None and total >= length * self._plan.num_envs:
+            # Then some environment has that many, as it is in all updates but the first.
+            return True
         return int(buffer.current_size.numpy().max()) >= length
 
     def sample(self, buffer: Any, offline_info: Callable[[Experience], Nest] | None = None) -> Experience:
