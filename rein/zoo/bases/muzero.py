@@ -1,6 +1,7 @@
 """MuZero: tree search with a model of small fully connected networks, which learns from what the search finds."""
 
 from functools import partial
+from typing import Any
 
 from rein.algorithms.search import (
     EpsilonGreedySampler,
@@ -52,8 +53,9 @@ target_update_period = define_config("target_update_period", 100)
 exploration_fraction = define_config("exploration_fraction", 0.25)
 dirichlet_alpha = define_config("dirichlet_alpha", 0.3)
 search_options = define_config("search_options", {})  # Other arguments of `MCTSAlgorithm`.
-model_options = define_config("model_options", {})  # Other arguments of `SimpleMCTSModel`, such as weights of its losses.
+model_options = define_config("model_options", {})  # Those of `SimpleMCTSModel`, such as weights of its losses.
 
+networks: dict[str, Any]
 if board_channels:
     networks = {
         "encoding_net_ctor": partial(create_board_encoding_net, channels=board_channels),
