@@ -53,11 +53,11 @@ def layers(weights: dict[str, Tensor], prefix: str, x: Tensor, count: int, activ
     return x
 
 
-def test_gradients_of_sac_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    small: dict[str, Any] = {"buffer_size": 300, "batch_size": 64, "policy_kwargs": {"net_arch": [16]}}
-    model = SAC("MlpPolicy", "Pendulum-v1", seed=0, learning_starts=210, **small)
-    *_, (experience, before, values, (noise, noise_after)) = Recorded(model, 220, monkeypatch).batches
-    weights = {name: value.requires_grad_() for name, value in before.items()}
+SMALL: dict[str, Any] = {"buffer_size": 300, "batch_size": 64, "policy_kwargs": {"net_arch": [16]}}
+
+
+def sac_losses(weights: dict[str, Tensor], experience: Experience, noise: Tensor, noise_after: Tensor) -> list[Tensor]:
+    """Their losses of actor, critics and temperature."""
     time_step = experience.time_step
     counts = (time_step.step_type[:, 0] != StepType.LAST).float()
     now, after = time_step.observation.unbind(1)
@@ -91,13 +91,48 @@ def test_gradients_of_sac_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     critics = 0.5 * ((value("_critic_networks", now, taken) - target) ** 2).sum(0)
     actor = alpha * log_pi - value("_critic_networks", now, action).min(0).values
     temperature = -(weights["_log_alpha"] * (log_pi - 1.0).detach())
-    for prefix, loss, scale in (("_actor", actor, 1), ("_critic_networks", critics, 2), ("_log_alpha", temperature, 1)):
+    return [(loss * counts).mean() for loss in (actor, critics, temperature)]
+
+
+OWNERS = ("_actor", "_critic_networks", "_log_alpha")
+
+
+def test_gradients_of_sac_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = SAC("MlpPolicy", "Pendulum-v1", seed=0, learning_starts=210, **SMALL)
+    *_, (experience, before, values, noise) = Recorded(model, 220, monkeypatch).batches
+    weights = {name: value.requires_grad_() for name, value in before.items()}
+    losses = sac_losses(weights, experience, *noise)
+    # The critics' are twice theirs, which Adam does not notice.
+    for prefix, loss, scale in zip(OWNERS, losses, (1, 2, 1), strict=True):
         names = [name for name in values if name.startswith(prefix)]
-        expected = torch.autograd.grad((loss * counts).mean(), [weights[name] for name in names], retain_graph=True)
+        expected = torch.autograd.grad(loss, [weights[name] for name in names], retain_graph=True)
         for name, one in zip(names, expected, strict=True):
             torch.testing.assert_close(
                 values[name], scale * one, rtol=1e-3, atol=1e-5, msg=lambda text, n=name: f"{n}: {text}"
             )
+
+
+def test_updates_of_sac_in_a_row_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam's steps and the targets' of 25 updates; the actor's before the critics', unlike theirs."""
+    model = SAC("MlpPolicy", "Pendulum-v1", seed=0, learning_rate=1e-3, **SMALL)
+    batches = Recorded(model, 125, monkeypatch).batches
+    weights = {name: value.clone().requires_grad_() for name, value in batches[0][1].items()}
+    optimizers = [torch.optim.Adam([weights[n] for n in batches[0][2] if n.startswith(one)], 1e-3) for one in OWNERS]
+    for experience, _, _, noise in batches:
+        for optimizer, loss in zip(optimizers, sac_losses(weights, experience, *noise), strict=True):
+            parameters = optimizer.param_groups[0]["params"]
+            for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+                parameter.grad = gradient
+        for optimizer in optimizers:
+            optimizer.step()
+        with torch.no_grad():
+            for name, value in weights.items():
+                if name.startswith("_target"):
+                    value.lerp_(weights[name.removeprefix("_target")], 0.005)
+    for name, parameter in model.algorithm.named_parameters():
+        torch.testing.assert_close(
+            parameter.detach(), weights[name].detach(), rtol=0, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}"
+        )
 
 
 def test_gradients_of_ppo_are_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
