@@ -1,10 +1,13 @@
 """Updates of two commits and of Stable-Baselines3 in turns, by processor time, for machines that are never quiet.
 
     python benchmarks/turns.py update/sac --against ../before --sb3 PYTHON [--compile] [--rounds 12]
+    python benchmarks/turns.py sac/Pendulum-v1 --part rollout --against ../before [--environments 16 --unroll-length 4]
+    python benchmarks/turns.py ppo/HalfCheetah-v5 --part iteration [--normalized]
 
-Each contender is a process of one thread that makes some updates when it is asked to, and tells how much processor time
-they took. They are asked in turns, so that a slow phase of the machine hits all of them; the least of all windows counts, and
-the median of the ratios within a turn says how far it can be trusted.
+Each contender is a process of one thread that makes some updates (or rollouts, or whole iterations) when it is asked to, and
+tells how much processor time they took. They are asked in turns, so that a slow phase of the machine hits all of them; the
+least of all windows counts, and the median of the ratios within a turn says how far it can be trusted. Against
+Stable-Baselines3 there are updates only.
 """
 
 import argparse
@@ -33,20 +36,35 @@ def serve(update: Callable[[], object], calls: int) -> None:
         print((time.process_time() - start) / calls * 1e3, flush=True)
 
 
-def serve_rein(name: str, compile: bool, calls: int) -> None:
+def serve_rein(arguments: argparse.Namespace) -> None:
     from measuring import Window
     from workload import WORKLOADS, make_trainer, train_until_closed
 
     from rein.config import fresh_configs
     from rein.runtime import summary
+    from rein.transforms import ObservationNormalizer
 
-    workload = WORKLOADS[name]()
+    settings = {
+        "TrainerConfig.num_threads": 1,
+        "create_environment.num_parallel_environments": arguments.environments,
+        "TrainerConfig.unroll_length": arguments.unroll_length,
+        "TrainerConfig.data_transformer_ctor": ObservationNormalizer if arguments.normalized else None,
+    }
+    workload = WORKLOADS[arguments.name]()
+    chosen = {key: value for key, value in settings.items() if value is not None}
+    workload = workload._replace(settings={**workload.settings, **chosen})
     with tempfile.TemporaryDirectory(prefix="rein-benchmark-") as directory, fresh_configs():
-        trainer = make_trainer(workload, directory, "auto", compile, **{"TrainerConfig.num_threads": 1})
-        steps = workload.settings["TrainerConfig.initial_collect_steps"]
+        trainer = make_trainer(workload, directory, "auto", arguments.compile)
+        steps = workload.settings.get("TrainerConfig.initial_collect_steps", workload.warm)
         train_until_closed(trainer, Window(steps, 0.01, 1))
+        algorithm, length = trainer.algorithm, int(trainer.config.unroll_length)
+        parts: dict[str, Callable[[], object]] = {
+            "update": algorithm.train_from_replay_buffer,
+            "rollout": lambda: algorithm.unroll(length),
+            "iteration": algorithm.train_iter,
+        }
         with trainer.run, summary.record_if(lambda: False):
-            serve(trainer.algorithm.train_from_replay_buffer, calls)
+            serve(parts[arguments.part], arguments.calls)
         trainer.close()
 
 
@@ -97,7 +115,12 @@ def compare(arguments: argparse.Namespace) -> None:
         arguments.name,
         "--calls",
         str(arguments.calls),
+        "--part",
+        arguments.part,
         *(["--compile"] if arguments.compile else []),
+        *(["--normalized"] if arguments.normalized else []),
+        *(["--environments", str(arguments.environments)] if arguments.environments else []),
+        *(["--unroll-length", str(arguments.unroll_length)] if arguments.unroll_length else []),
         "--serve",
     ]
     here = os.path.dirname(HERE)
@@ -127,12 +150,16 @@ def main() -> None:
     parser.add_argument("--against", help="directory of another commit")
     parser.add_argument("--sb3", metavar="PYTHON", help="interpreter that has Stable-Baselines3")
     parser.add_argument("--compile", action="store_true", help="set TrainerConfig.compile")
+    parser.add_argument("--part", choices=["update", "rollout", "iteration"], default="update", help="what is timed")
+    parser.add_argument("--environments", type=int, help="in place of the workload's number")
+    parser.add_argument("--unroll-length", type=int, help="in place of the workload's")
+    parser.add_argument("--normalized", action="store_true", help="normalize observations")
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--calls", type=int, default=40, help="updates in a window")
+    parser.add_argument("--calls", type=int, default=40, help="updates, rollouts or iterations in a window")
     parser.add_argument("--serve", choices=["rein", "sb3"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve == "rein":
-        serve_rein(arguments.name, arguments.compile, arguments.calls)
+        serve_rein(arguments)
     elif arguments.serve == "sb3":
         serve_sb3(arguments.name, arguments.calls)
     else:
