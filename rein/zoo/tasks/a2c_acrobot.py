@@ -1,6 +1,6 @@
 """A2C on Acrobot-v1."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 from rein.transforms import ObservationNormalizer
 
 ENTRY = {
@@ -11,6 +11,7 @@ ENTRY = {
     "reference": "-83.4 (RL Baselines3 Zoo)",
 }
 
+pre_config({"final_learning_rate": 0.0})
 import_config("bases/a2c.py")
 
 config("create_environment", env_name="Acrobot-v1", num_parallel_environments=16)
