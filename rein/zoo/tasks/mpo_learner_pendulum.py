@@ -25,9 +25,12 @@ config(
     max_std=2.0,
 )
 
+# Targets that keep 0.995 need some 200 / (1 - gamma) = 20,000 updates until values have settled, and a run has 10,000: the
+# critic then does not notice where the policy has become worse.
 make_learner, _ = MPO.create_factory(
     lr_q=1e-3,
     lr_pi=3e-4,
+    polyak=0.98,
     num_updates=2,
     update_every=2,
     start_steps=200,
