@@ -1,9 +1,10 @@
-"""Counters of the run: what schedules follow must be the same in every worker."""
+"""Counters of the run: what schedules follow, and who makes products, must be the same in every worker."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rein.runtime import Run
+from rein.runtime.products import onednn_is_faster
 from rein.runtime.run import current_run_or_none
 from rein.runtime.watching import unwatched
 
@@ -13,7 +14,9 @@ _NAMES = ("global_counter", "env_steps", "iterations", "progress")
 def counters_now() -> dict[str, float]:
     """Of the current run, by name; empty without one."""
     run = current_run_or_none()
-    return {} if run is None else {name: getattr(run, name) for name in _NAMES}
+    if run is None:
+        return {}
+    return {name: getattr(run, name) for name in _NAMES} | {"products_by_onednn": onednn_is_faster()}
 
 
 @contextmanager

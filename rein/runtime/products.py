@@ -7,6 +7,7 @@ precision all the same. So this is allowed where there are no such units, the re
 without, and a product took much less time; and only within `by_onednn`, since each call of oneDNN costs some microseconds
 more, which small products do not bring in.
 
+A run tries once, keeps what it found, in its checkpoints too, and tells its workers: the last bits of products differ.
 `REIN_ONEDNN_PRODUCTS` in the environment decides instead: 0 for never, 1 wherever products are exact, fast or not.
 """
 
@@ -19,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from rein.runtime.run import current_run_or_none
 
 VARIABLE = "REIN_ONEDNN_PRODUCTS"
 BREAK_EVEN_FLOP = 2e6
@@ -57,10 +60,20 @@ def _setting() -> Any:
     return getattr(torch.backends.mkldnn, "matmul", None)
 
 
-@cache
 def onednn_is_faster() -> bool:
-    """Whether oneDNN makes large products as exactly as MKL, and much faster; tried once, in some milliseconds."""
+    """Whether oneDNN makes large products as exactly as MKL, and much faster; what a run has found once, it keeps."""
+    run = current_run_or_none()
     wish = os.environ.get(VARIABLE, "")
+    if run is None or wish in ("0", "1"):
+        return _found(wish)
+    if run.products_by_onednn is None:
+        run.products_by_onednn = _found(wish)
+    return run.products_by_onednn and _found("1")
+
+
+@cache
+def _found(wish: str) -> bool:
+    """The outcome of a trial, which takes some milliseconds."""
     if wish == "0" or not _may_be_exact() or not _is_exact():
         return False
     return wish == "1" or _ratio() > _MUCH_FASTER

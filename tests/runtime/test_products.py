@@ -6,16 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from rein.runtime import products
+from rein.distributed.counters import counters_now, running
+from rein.runtime import Run, products
 
 needs_setting = pytest.mark.skipif(not products._may_be_exact(), reason="oneDNN might make products in bfloat16 here")
 
 
 @pytest.fixture(autouse=True)
 def _tried_anew() -> Iterator[None]:
-    products.onednn_is_faster.cache_clear()
+    products._found.cache_clear()
     yield
-    products.onednn_is_faster.cache_clear()
+    products._found.cache_clear()
 
 
 @pytest.fixture
@@ -34,6 +35,46 @@ def test_it_must_be_much_faster_unless_the_environment_decides(
     monkeypatch.setattr(products, "_ratio", lambda: ratio)
     monkeypatch.setenv(products.VARIABLE, wish)
     assert products.onednn_is_faster() is expected
+
+
+@pytest.mark.usefixtures("exact_here")
+@pytest.mark.parametrize("first", [True, False])
+def test_a_run_keeps_what_it_has_found_after_it_was_resumed_too(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(products.VARIABLE, raising=False)
+    monkeypatch.setattr(products, "_ratio", lambda: 2.0 if first else 1.0)
+    with Run(seed=0) as run:
+        assert products.onednn_is_faster() is first
+        state = run.state_dict()
+    products._found.cache_clear()
+    monkeypatch.setattr(products, "_ratio", lambda: 1.0 if first else 2.0)
+    with Run(seed=0) as resumed:
+        assert products.onednn_is_faster() is not first
+        resumed.load_state_dict(state)
+        assert products.onednn_is_faster() is first
+    with Run(seed=0) as older:
+        older.load_state_dict({name: one for name, one in state.items() if name != "products_by_onednn"})
+        assert products.onednn_is_faster() is not first
+
+
+def test_what_a_run_has_found_does_not_count_where_products_are_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(products.VARIABLE, raising=False)
+    monkeypatch.setattr(products, "_may_be_exact", lambda: False)
+    with Run(seed=0) as run:
+        run.products_by_onednn = True
+        assert not products.onednn_is_faster()
+
+
+@pytest.mark.usefixtures("exact_here")
+@pytest.mark.parametrize("found", [True, False])
+def test_workers_do_as_the_updater(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(products.VARIABLE, raising=False)
+    monkeypatch.setattr(products, "_ratio", lambda: 2.0 if found else 1.0)
+    with Run(seed=0):
+        counters = counters_now()
+    products._found.cache_clear()
+    monkeypatch.setattr(products, "_ratio", lambda: 1.0 if found else 2.0)
+    with running(Run(seed=1), counters):
+        assert products.onednn_is_faster() is found
 
 
 def test_products_in_bfloat16_are_noticed_and_never_used(monkeypatch: pytest.MonkeyPatch) -> None:
