@@ -12,7 +12,7 @@ from rein.cli.entry import COMMANDS, make_parser
 
 
 def run_quickly(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "rein.cli", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-m", "rein", *words], capture_output=True, text=True)
 
 
 def test_help_does_not_import_torch() -> None:

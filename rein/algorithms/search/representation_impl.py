@@ -22,6 +22,7 @@ from rein.algorithms.search.construction import (
 from rein.algorithms.search.model_structures import ModelOutput, ModelState, ModelTarget
 from rein.algorithms.search.modes import in_eval_mode
 from rein.algorithms.search.reanalysis import Reanalysis, TdSteps
+from rein.algorithms.search.symmetries import BoardSymmetries, SymmetryKind
 from rein.algorithms.search.target_maker import TargetMaker, TargetSettings
 from rein.config import configurable
 from rein.data_structures import AlgStep, BatchInfo, LossInfo, TimeStep
@@ -84,6 +85,7 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
         checkpoint: str | None = None,
         debug_summaries: bool = False,
         name: str = "MuzeroRepresentationImpl",
+        symmetry: SymmetryKind | None = None,
     ) -> None:
         """Makes the algorithm.
 
@@ -125,6 +127,8 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
             checkpoint: ``"prefix@path"`` to load the parameters from.
             debug_summaries: write more summaries.
             name: name in summaries.
+            symmetry: of a game on a board, "mirror" or "square": each sequence is learnt as one of its images, drawn by
+                chance.
         """
         _check(td_steps, reanalyze_ratio, reanalyze_algorithm_ctor, reward_spec, config, name)
         super().__init__(
@@ -157,6 +161,7 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
         self._priority_func = priority_function(priority_func, name)
         self._learns_repr = train_repr_prediction
         self._augmenter = data_augmenter
+        self._symmetries = None if symmetry is None else BoardSymmetries(symmetry, observation_spec, action_spec)
         self._own_transformer: DataTransformer | None = None
         if data_transformer_ctor is not None:
             self._own_transformer = create_data_transformer(data_transformer_ctor, observation_spec)
@@ -250,6 +255,10 @@ class MuzeroRepresentationImpl(OffPolicyAlgorithm):
     ) -> tuple[TimeStep, MuzeroInfo]:
         """Makes the targets of sampled sequences [B, T, ...]."""
         action, target = self._target_maker.make(root_inputs.step_type.shape[1], batch_info, self.path)
+        if self._symmetries is not None:
+            drawn = self._symmetries.draw(len(action), action.device)
+            root_inputs = root_inputs._replace(observation=self._symmetries.observation(drawn, root_inputs.observation))
+            action, target = self._symmetries.moves(drawn, action), self._symmetries.target(drawn, target)
         root_inputs, target = self._augmented(root_inputs, target)
         return root_inputs, MuzeroInfo(action=action, target=target)
 
