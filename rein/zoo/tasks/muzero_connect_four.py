@@ -40,6 +40,7 @@ config(
     num_parallel_environments=32,
     env_kwargs={"parameters": {"rows": 4, "columns": 5}},
 )
+config("MuzeroRepresentationImpl", symmetry="mirror")
 config(
     "TrainerConfig",
     num_env_steps=600_000,
