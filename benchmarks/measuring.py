@@ -127,16 +127,32 @@ class Measured(NamedTuple):
 
 
 def run_measured(
-    command: Sequence[str], threads: int, timeout: float, environment: dict[str, str] | None = None
+    command: Sequence[str],
+    threads: int | None,
+    timeout: float,
+    environment: dict[str, str] | None = None,
+    is_pinned: bool = True,
 ) -> Measured:
-    """Runs a measurement in a process of its own, on as many cores as it has threads."""
-    cores = sorted(os.sched_getaffinity(0))[-threads:]
+    """Runs a measurement in a process of its own.
+
+    Args:
+        command: what prints results.
+        threads: it may use; None says nothing to it, as where a user starts it.
+        timeout: seconds.
+        environment: variables that are changed for it.
+        is_pinned: on as many cores as it has threads; otherwise it may use all that there are.
+    """
     variables = {**os.environ, **(environment or {}), "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    variables |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        variables.pop(name, None)
+        if threads is not None:
+            variables[name] = str(threads)
+    if threads is not None and is_pinned:
+        cores = sorted(os.sched_getaffinity(0))[-threads:]
+        command = ["taskset", "-c", ",".join(map(str, cores)), *command]
     busy, own, start = busy_seconds(), _children_seconds(), time.perf_counter()
-    pinned = ["taskset", "-c", ",".join(map(str, cores)), *command]
     try:
-        done = subprocess.run(pinned, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
         output, errors, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired:
         output, errors, code = "", f"took more than {timeout:.0f} s", -1

@@ -12,7 +12,8 @@ libraries take turns, `--repeats` times, and the median counts. Each is tried wi
 first repeat, and goes on with the one it does best with; rows of the same kind of work (SAC) share that choice. A peer
 that cannot be the fastest is not measured again: in the first repeat it reached less than 0.5 of the best peer with one
 number of threads, or less than 0.75 with its best. What other processes used of the machine meanwhile is recorded; above
-0.15 cores a figure is marked.
+0.15 cores a figure is marked. With `--every-thread-count` all numbers of threads are measured in all repeats, and each
+gets a table line of its own.
 
 DIR holds scripts that run the peers: `sb3_like.py`, `tianshou_algos.py`, `torchrl_algos.py` and `updates.py`, which
 print lines of `RESULT {"value": ..., "peer": ...}` like `workload.py` here. Replay buffers and environments have
@@ -29,7 +30,7 @@ from typing import Any
 
 from measuring import Measured, run_measured
 from speed_rows import OTHERS, OURS, PEERS, Contender, Interpreters, Row, rows
-from speed_table import best, chart, replace_block, table, text_table
+from speed_table import best, chart, replace_block, table, text_table, threads_table
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 HOPELESS_AT_ONE, HOPELESS = 0.5, 0.75
@@ -46,8 +47,9 @@ class RowRun:
         threads: list[int],
         like: dict[str, Any] | None = None,
         cpu_time: bool = False,
+        every_count: bool = False,
     ) -> None:
-        self.cpu_time, self.like = cpu_time, like
+        self.cpu_time, self.like, self.every_count = cpu_time, like, every_count
         self.row, self.interpreters, self.seconds, self.threads = row, interpreters, seconds * row.seconds, threads
         self.measurements: list[dict[str, Any]] = []
         self.missing: dict[str, str] = {}
@@ -63,7 +65,7 @@ class RowRun:
 
     def _threads(self, contender: Contender, repeat: int) -> list[int]:
         tried = list(contender.threads or self.threads)
-        if contender.is_reference:
+        if contender.is_reference or self.every_count:
             return tried
         found = self._best_threads(contender.name)
         if found is None and self.like is not None and (before := best(self.like, contender.name)) is not None:
@@ -193,7 +195,8 @@ def measure_rows(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     for row in chosen_rows(arguments):
         start = time.perf_counter()
         like = next((old for old in report["rows"] if old["name"] == row.like), None)
-        run = RowRun(row, interpreters, arguments.seconds, arguments.threads, like, arguments.cpu_time)
+        every, cpu_time = arguments.every_thread_count, arguments.cpu_time
+        run = RowRun(row, interpreters, arguments.seconds, arguments.threads, like, cpu_time, every)
         record = run.run(arguments.repeats)
         record["seconds"] = round(time.perf_counter() - start, 1)
         kept = [old for old in report["rows"] if old["name"] != row.name]
@@ -232,6 +235,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tianshou-python", default="", metavar="PY", help="interpreter of Tianshou")
     parser.add_argument("--repeats", type=int, help="default: 3, or 1 for quick")
     parser.add_argument("--threads", nargs="+", type=int, help="numbers to try; default: 1 2, or 1 for quick")
+    parser.add_argument("--every-thread-count", action="store_true", help="in all repeats, and a table of each")
     parser.add_argument("--seconds", type=float, help="of timing each; default: 3, or 1.5 for quick")
     parser.add_argument("--out", metavar="FILE", help="JSON file for everything measured")
     parser.add_argument("--merge", action="store_true", help="keep the rows of --out that are not measured now")
@@ -260,6 +264,8 @@ def main() -> None:
         report = new_report(arguments)
         measure_rows(arguments, report)
     print(text_table(report))
+    if arguments.every_thread_count:
+        print(f"\n{threads_table(report)}")
     if arguments.page:
         replace_block(arguments.page, BEGIN, END, table(report))
     if arguments.chart:

@@ -162,6 +162,40 @@ def text_table(report: Report) -> str:
     return "\n\n".join([*parts, *_notes(report)])
 
 
+THREADS_HEADINGS = [
+    "row",
+    "threads",
+    "Rein",
+    "compiled",
+    "SB3",
+    "SBX",
+    "best of ours / best peer",
+    "not compiled / SB3",
+]
+
+
+def threads_table(report: Report) -> str:
+    """Training rows with each number of threads by itself, in Markdown."""
+    lines = [THREADS_HEADINGS]
+    for row in report["rows"]:
+        counts = sorted({count for results in row["results"].values() for count in results}, key=int)
+        for count in counts if row["against"] == "peers" else ():
+            names = (*JUDGED, *PEERS)
+            found = {name: result for name in names if (result := best(row, name, count)) is not None}
+            values = {name: result["value"] for name, result in found.items()}
+            ours, peers = ([values[name] for name in group if name in values] for group in (JUDGED, PEERS))
+            shown = [
+                f"{number(values[name])}{chr(92) + '*' if found[name]['other_cpu'] > BUSY else ''}"
+                if name in values
+                else "-"
+                for name in ("rein", "rein compiled", "sb3", "sbx")
+            ]
+            ratio = f"{max(ours) / max(peers):.2f}" if ours and peers else "-"
+            eager = f"{values['rein'] / values['sb3']:.2f}" if {"rein", "sb3"} <= set(values) else "-"
+            lines.append([row["title"] or row["name"], count, *shown, ratio, eager])
+    return _markdown(lines)
+
+
 def _markdown(lines: list[list[str]]) -> str:
     head, *rest = lines
     rows = ["| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *rest]]

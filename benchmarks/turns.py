@@ -118,18 +118,19 @@ def compare(arguments: argparse.Namespace) -> None:
         "--part",
         arguments.part,
         *(["--compile"] if arguments.compile else []),
-        *(["--normalized"] if arguments.normalized else []),
         *(["--environments", str(arguments.environments)] if arguments.environments else []),
         *(["--unroll-length", str(arguments.unroll_length)] if arguments.unroll_length else []),
         "--serve",
     ]
-    here = os.path.dirname(HERE)
-    contenders = [("here", sys.executable, here, "rein")]
+    here, normalized = os.path.dirname(HERE), ["--normalized"] if arguments.normalized else []
+    contenders = [("here", sys.executable, here, ["rein", *normalized])]
+    if arguments.normalized:
+        contenders.append(("not normalized", sys.executable, here, ["rein"]))
     if arguments.against:
-        contenders.append(("against", sys.executable, os.path.abspath(arguments.against), "rein"))
+        contenders.append(("against", sys.executable, os.path.abspath(arguments.against), ["rein", *normalized]))
     if arguments.sb3:
-        contenders.append(("sb3", arguments.sb3, "", "sb3"))
-    processes = {label: start(label, python, tree, [*options, kind]) for label, python, tree, kind in contenders}
+        contenders.append(("sb3", arguments.sb3, "", ["sb3"]))
+    processes = {label: start(label, python, tree, [*options, *more]) for label, python, tree, more in contenders}
     times: dict[str, list[float]] = {label: [] for label in processes}
     for turn in range(arguments.rounds):
         for label in list(processes)[:: 1 if turn % 2 == 0 else -1]:
@@ -137,7 +138,7 @@ def compare(arguments: argparse.Namespace) -> None:
     for label, found in times.items():
         ratio = statistics.median(other / mine for mine, other in zip(times["here"], found, strict=True))
         least = min(found)
-        print(f"{label:8} {least:8.3f} ms, here is {least / min(times['here']):.3f} x as fast ({ratio:.3f} by turns)")
+        print(f"{label:14} {least:8.3f} ms, here is {least / min(times['here']):.3f} x as fast ({ratio:.3f} by turns)")
     for process in processes.values():
         process.communicate()
 
@@ -153,7 +154,7 @@ def main() -> None:
     parser.add_argument("--part", choices=["update", "rollout", "iteration"], default="update", help="what is timed")
     parser.add_argument("--environments", type=int, help="in place of the workload's number")
     parser.add_argument("--unroll-length", type=int, help="in place of the workload's")
-    parser.add_argument("--normalized", action="store_true", help="normalize observations")
+    parser.add_argument("--normalized", action="store_true", help="normalize observations, beside the same without")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--calls", type=int, default=40, help="updates, rollouts or iterations in a window")
     parser.add_argument("--serve", choices=["rein", "sb3"], help=argparse.SUPPRESS)

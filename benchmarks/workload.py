@@ -256,7 +256,7 @@ class Warnings(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
+def measure(name: str, backend: str, compile: bool, seconds: float, settle: float = 0.0) -> None:
     """Times a workload in this process and prints a result line."""
     from rein.config import fresh_configs
     from rein.runtime import summary
@@ -265,7 +265,7 @@ def measure(name: str, backend: str, compile: bool, seconds: float) -> None:
     with tempfile.TemporaryDirectory(prefix="rein-benchmark-") as directory, fresh_configs():
         trainer = make_trainer(workload, directory, backend, compile)
         timers = trainer.run.timers
-        settle = 0.5 if compile else 0.0
+        settle = settle or (0.5 if compile else 0.0)
         if name.startswith("update/"):
             train_until_closed(trainer, Window(5000, 0.01, 1))
             # Outside of `Trainer.train` every update would be summarized, instead of one in a thousand.
@@ -292,8 +292,9 @@ def main() -> None:
     parser.add_argument("--backend", default="auto", help="of the environment; `sync` steps Gymnasium's own")
     parser.add_argument("--compile", action="store_true", help="set TrainerConfig.compile")
     parser.add_argument("--seconds", type=float, default=4.0, help="of timing")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds; wait for two such stretches that agree")
     arguments = parser.parse_args()
-    measure(arguments.name, arguments.backend, arguments.compile, arguments.seconds)
+    measure(arguments.name, arguments.backend, arguments.compile, arguments.seconds, arguments.settle)
 
 
 if __name__ == "__main__":

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        # Neither the package nor the home directory can be written to: each process compiles for itself.
-        return numba.njit(nogil=True)(function)
+from rein.ops.compiled_loops import compiled
 
 
-@_compiled
+@compiled
 def reverse_scan(increment: np.ndarray, decay: np.ndarray, out: np.ndarray) -> None:
     """Fills `out[t] = increment[t] + decay[t] * out[t + 1]` from the end, carrying doubles.
 

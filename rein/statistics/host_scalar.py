@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 
@@ -38,6 +39,11 @@ class HostScalar(nn.Module):
             number: of the kind that it was created with.
         """
         self._buffers["_number"].fill_(number)  # type: ignore[union-attr]
+
+    def memory(self) -> NDArray[Any]:
+        """Returns the number as an array [1] that changes with it, and the number with the array."""
+        array: NDArray[Any] = self._buffers["_number"].numpy()  # type: ignore[union-attr]
+        return array.reshape(1)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         return self

@@ -94,11 +94,16 @@ class DecayingMoments(Moments):
                 self._register("variance", i, torch.ones(shape, dtype=_WIDE))
 
     @abstractmethod
-    def rate(self) -> float:
-        """Returns the weight of the next batch, in (0, 1]."""
+    def rate(self, updates: int) -> float:
+        """Returns the weight of the next batch, in (0, 1].
+
+        Args:
+            updates: batches that were taken in.
+        """
 
     def update(self, means: Sequence[Values], variances: Sequence[Values]) -> None:  # noqa: D102
-        rate, mass = self.rate(), self.mass.get()
+        updates, mass = self.updates.get(), self.mass.get()
+        rate = self.rate(updates)
         mass += rate * (1.0 - mass)
         # The weight of the batch in an average whose weights sum to one; 1 at the first batch.
         weight = rate / mass
@@ -113,7 +118,7 @@ class DecayingMoments(Moments):
                 variance += weight * variances[i]
                 variance += weight * (1.0 - weight) * difference * difference
         self.mass.set(mass)
-        self.updates.set(self.updates.get() + 1)
+        self.updates.set(updates + 1)
 
     def _like(self, values: Values, kind: str, index: int) -> Values:
         """A buffer to change in place: as it is, or as an array if `values` is one."""
@@ -155,9 +160,9 @@ class EMMoments(DecayingMoments):
         super().__init__(shapes, track_variance)
         self._update_rate = as_scheduler(update_rate)
         if is_number(update_rate):
-            self.rate()
+            self.rate(0)
 
-    def rate(self) -> float:  # noqa: D102
+    def rate(self, updates: int) -> float:  # noqa: D102
         rate = self._update_rate()
         if not 0.0 < rate <= 1.0:
             raise ValueError(f"update_rate must be in (0, 1], got {rate}")
@@ -180,8 +185,8 @@ class AdaptiveMoments(DecayingMoments):
             raise ValueError(f"speed must be positive, got {speed}")
         self._speed = float(speed)
 
-    def rate(self) -> float:  # noqa: D102
-        return self._speed / (self.updates.get() + self._speed)
+    def rate(self, updates: int) -> float:  # noqa: D102
+        return self._speed / (updates + self._speed)
 
 
 class WindowMoments(Moments):

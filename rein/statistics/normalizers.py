@@ -16,7 +16,8 @@ from rein.runtime import Scheduler, summary
 from rein.specs import TensorSpec
 from rein.statistics.batches import Leaf, Values, as_dtype, batch_moments, is_small_on_host, leaves_of
 from rein.statistics.frozen import are_statistics_frozen
-from rein.statistics.moments import AdaptiveMoments, EMMoments, Moments, WindowMoments
+from rein.statistics.host_normalizer import HostNormalizer, can_normalize_on_host
+from rein.statistics.moments import AdaptiveMoments, DecayingMoments, EMMoments, Moments, WindowMoments
 
 
 class Normalizer(nn.Module):
@@ -65,6 +66,9 @@ class Normalizer(nn.Module):
         self._variance_epsilon = variance_epsilon
         self._debug_summaries = debug_summaries
         self._name = name
+        # As they come, integers among them.
+        self._dtypes = [spec.dtype for spec in nest.flatten(tensor_spec)]
+        self._host_normalizer: HostNormalizer | None = None
 
     @property
     def name(self) -> str:
@@ -115,6 +119,22 @@ class Normalizer(nn.Module):
             clip_value: if > 0, results are limited to [-clip_value, clip_value].
         """
         return self.normalize(tensor, clip_value)
+
+    def on_host(self, clip_value: float = -1.0) -> HostNormalizer | None:
+        """Returns what does the same to single arrays on the host, one after the other, with these moments; None: nothing.
+
+        Args:
+            clip_value: if > 0, results are limited to [-clip_value, clip_value].
+        """
+        moments, host = self._moments, self._host_normalizer
+        if self._unit_std or self._debug_summaries or len(self._leaves) != 1:
+            return None
+        if not isinstance(moments, DecayingMoments) or not can_normalize_on_host(moments, self._dtypes[0]):
+            return None
+        if host is None or not host.fits(moments, clip_value):
+            host = HostNormalizer(moments, self._zero_mean, self._variance_epsilon, float(clip_value))
+            self._host_normalizer = host
+        return host
 
     def mean(self) -> Nest:
         """Returns the running means, a nest of tensors of the shapes of the spec; 0 before any update."""

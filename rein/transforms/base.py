@@ -14,6 +14,7 @@ from rein.data_structures import Experience, TimeStep
 from rein.nest import Nest
 from rein.replay import ReplayBuffer
 from rein.specs import TensorSpec
+from rein.transforms.host import HostTransform, transforms_otherwise
 
 __all__ = ["DataSource", "DataTransformer", "IdentityDataTransformer", "SimpleDataTransformer"]
 
@@ -95,6 +96,17 @@ class DataTransformer(nn.Module):
         """
         raise NotImplementedError(f"{type(self).__name__} must define transform_timestep")
 
+    def host_transform(self) -> HostTransform | None:
+        """What does in a quick rollout that begins now what `transform_timestep` would do; None if nothing does.
+
+        A transformer that gives one has no state.
+        """
+        return None if transforms_otherwise(type(self)) else self._host_transform()
+
+    def _host_transform(self) -> HostTransform | None:
+        """See `host_transform`; no subclass below this one transforms time steps in another way."""
+        return None
+
     def transform_experience(self, experience: Experience) -> Experience:
         """Transforms what was sampled from the replay buffer.
 
@@ -158,6 +170,9 @@ class IdentityDataTransformer(SimpleDataTransformer):
             observation_spec: specs of the observation; only `transformed_observation_spec` needs it.
         """
         super().__init__(observation_spec)
+
+    def _host_transform(self) -> HostTransform | None:
+        return HostTransform()
 
     def _transform(self, time_step: TimeStep) -> TimeStep:
         return time_step

@@ -13,6 +13,7 @@ from rein.specs import BoundedTensorSpec, TensorSpec
 from rein.statistics import AdaptiveNormalizer, EMNormalizer, Normalizer, WindowNormalizer
 from rein.transforms.base import SimpleDataTransformer
 from rein.transforms.fields import check_fields, tensor_fields
+from rein.transforms.host import HostTransform
 from rein.transforms.running import FollowsData
 
 __all__ = ["ImageScaleTransformer", "ObservationNormalizer"]
@@ -114,6 +115,13 @@ class ObservationNormalizer(FollowsData):
     def normalizer(self) -> Normalizer:
         """The running statistics: a nest with one entry per field."""
         return self._normalizer
+
+    def _host_transform(self) -> HostTransform | None:
+        host = self._normalizer.on_host(self._clipping) if self._fields == ("",) else None
+        if host is None:
+            return None
+        host.begin(self._takes_in_steps)
+        return HostTransform(observation=host)
 
     def _parts(self, time_step: TimeStep) -> list[Nest]:
         return [nest.get_field(time_step.observation, field) for field in self._fields]

@@ -16,6 +16,7 @@ from rein.nest import Nest
 from rein.specs import TensorSpec
 from rein.statistics import AdaptiveNormalizer, Normalizer
 from rein.transforms.base import SimpleDataTransformer
+from rein.transforms.host import HostTransform
 from rein.transforms.running import FollowsData
 
 __all__ = [
@@ -97,6 +98,9 @@ class RewardClipping(RewardTransformer):
         """The reward within the range."""
         return reward.clamp(*self._minmax)
 
+    def _host_transform(self) -> HostTransform | None:
+        return HostTransform(reward=self.forward)
+
 
 @configurable
 class RewardScaling(RewardTransformer):
@@ -121,6 +125,9 @@ class RewardScaling(RewardTransformer):
         """`scale` times the reward."""
         return reward * self._scale
 
+    def _host_transform(self) -> HostTransform | None:
+        return HostTransform(reward=self.forward)
+
 
 @configurable
 class RewardShifting(RewardTransformer):
@@ -139,6 +146,9 @@ class RewardShifting(RewardTransformer):
     def forward(self, reward: Tensor) -> Tensor:
         """The reward plus `bias`."""
         return reward + self._bias
+
+    def _host_transform(self) -> HostTransform | None:
+        return HostTransform(reward=self.forward)
 
 
 @configurable

@@ -40,10 +40,14 @@ class FollowsData(SimpleDataTransformer):
     def _takes_in(self) -> bool:
         return self.training and not are_statistics_frozen()
 
+    @property
+    def _takes_in_steps(self) -> bool:
+        learns_from_them = self._update_mode == "replay" and self._data_source == "rollout"
+        return self._takes_in and (self._update_mode == "rollout" or learns_from_them)
+
     def transform_timestep(self, timestep: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         """Transforms time steps [B, ...], by statistics that include them if they follow the rollout."""
-        learns_from_it = self._update_mode == "replay" and self._data_source == "rollout"
-        if self._takes_in and (self._update_mode == "rollout" or learns_from_it):
+        if self._takes_in_steps:
             self._update(timestep)
         return super().transform_timestep(timestep, state)
 

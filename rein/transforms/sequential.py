@@ -16,6 +16,7 @@ from rein.nest import Nest
 from rein.runtime import resolve_device
 from rein.specs import TensorSpec
 from rein.transforms.base import DataSource, DataTransformer, IdentityDataTransformer
+from rein.transforms.host import HostTransform, in_turn
 
 __all__ = ["SequentialDataTransformer", "create_data_transformer"]
 
@@ -84,6 +85,11 @@ class SequentialDataTransformer(DataTransformer):
             timestep, new_state = transformer.transform_timestep(timestep, own_state)
             new_states.append(new_state)
         return timestep, tuple(new_states)
+
+    def _host_transform(self) -> HostTransform | None:
+        found = [transformer.host_transform() for transformer in self.transformers]
+        whole = [one for one in found if one is not None]
+        return in_turn(whole) if len(whole) == len(found) else None
 
     def transform_experience(self, experience: Experience) -> Experience:
         """Transforms experience [B, T, ...], with `batch_info` and `replay_buffer` set."""

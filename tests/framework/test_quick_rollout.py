@@ -1,5 +1,6 @@
 """Quick rollouts record what step-by-step ones record."""
 
+import copy
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rein.runtime import summary
 from rein.statistics import frozen_statistics
 from rein.training.launch import configure, start_run
 from rein.training.run_directory import RunDirectory
-from rein.transforms import FrameStacker, ObservationNormalizer, RewardClipping
+from rein.transforms import DataTransformer, FrameStacker, ObservationNormalizer, RewardClipping
 
 
 def _collect(path: Path, entry: str, *overrides: str, length: int = 20) -> tuple[Any, Any]:
@@ -89,6 +90,62 @@ def test_what_is_transformed_is_recorded_as_step_by_step(tmp_path: Path, monkeyp
     assert len(states[0]) > 0
     for name, value in states[0].items():
         torch.testing.assert_close(value, states[1][name])
+
+
+def _of_a_transformer(
+    path: Path, entry: str, transforms_on_host: bool, monkeypatch: pytest.MonkeyPatch, lengths: list[int]
+) -> tuple[Any, list[Any]]:
+    """The trainer and what it saw in some quick rollouts, observations normalized and rewards clipped."""
+    if not transforms_on_host:
+        monkeypatch.setattr(DataTransformer, "host_transform", lambda self: None)
+    with fresh_configs():
+        config("TrainerConfig", data_transformer_ctor=[ObservationNormalizer, RewardClipping], mutable=False)
+        config("ObservationNormalizer", update_mode="rollout", clipping=1.5)
+        config("RewardClipping", minmax=(-0.5, 0.5))
+        trainer, first = _collect(path, entry, "TrainerConfig.random_seed=3")
+    assert trainer.algorithm.rollout.quick() is not None
+    with trainer.run, summary.record_if(lambda: False):
+        return trainer, [first, *(trainer.algorithm.unroll(length) for length in lengths)]
+
+
+def _tensors(experience: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in nest.flatten(experience) if isinstance(leaf, torch.Tensor)]
+
+
+@pytest.mark.parametrize(("entry", "lengths"), [("ppo_cartpole", [20, 7]), ("dqn_cartpole", [1, 5, 1])])
+def test_what_is_transformed_on_the_host_is_what_is_transformed_step_by_step(
+    entry: str, lengths: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, quick = _of_a_transformer(tmp_path / "host", entry, True, monkeypatch, lengths)
+    other, slow = _of_a_transformer(tmp_path / "steps", entry, False, monkeypatch, lengths)
+    states = one.algorithm.data_transformer.state_dict(), other.algorithm.data_transformer.state_dict()
+    for name, value in states[0].items():
+        torch.testing.assert_close(value, states[1][name], rtol=1e-9, atol=1e-9)
+    if entry == "dqn_cartpole":
+        quick, slow = ([trainer.algorithm.learning.buffer.gather_all()[0]] for trainer in (one, other))
+    for mine, theirs in zip(quick, slow, strict=True):
+        for a, b in zip(_tensors(mine), _tensors(theirs), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    if entry == "ppo_cartpole":
+        assert quick[0].time_step.observation.abs().max() == 1.5
+        assert quick[0].time_step.reward.max() == 0.5
+
+
+def test_normalized_rollouts_go_on_exactly_where_they_were_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, _ = _of_a_transformer(tmp_path / "run", "ppo_cartpole", True, monkeypatch, [20])
+    algorithm = trainer.algorithm
+    saved = copy.deepcopy((algorithm.state_dict(), algorithm.rollout.state_dict(), torch.get_rng_state()))
+    lasts = []
+    for _ in range(2):
+        algorithm.load_state_dict(saved[0])
+        algorithm.rollout.load_state_dict(copy.deepcopy(saved[1]))
+        torch.set_rng_state(saved[2])
+        with trainer.run, summary.record_if(lambda: False):
+            lasts.append([leaf.clone() for _ in range(2) for leaf in _tensors(algorithm.unroll(20))])
+    for a, b in zip(*lasts, strict=True):
+        assert torch.equal(a, b)
 
 
 def test_an_algorithm_with_its_own_rollout_step_is_asked_at_each_step(tmp_path: Path) -> None:

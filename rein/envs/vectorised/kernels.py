@@ -10,21 +10,13 @@ action of `row` is not valid.
 """
 
 import math
-from typing import Any
 
-import numba
 import numpy as np
+
+from rein.ops.compiled_loops import compiled
 
 _MID = 1
 _LAST = 2
-
-
-def compiled(function: Any) -> Any:
-    """Compiles `function` when it is first called, and keeps the result on disk where there is a place for it."""
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # Neither the package's directory nor the user's cache can be written.
-        return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 @compiled

@@ -20,6 +20,7 @@ from rein.framework.acting.actor import Actor
 from rein.framework.updating.gradients import in_mixed_precision
 from rein.nest import Nest
 from rein.runtime import timers
+from rein.transforms.host import HostTransform
 
 if TYPE_CHECKING:
     from rein.envs import Environment
@@ -91,10 +92,14 @@ class QuickRollout:
         """
         algorithm, clock = self._algorithm[0], time.perf_counter
         started, total = clock(), length + with_bootstrap
-        action, state, env_seconds = self._act(length, total)
+        host = self._host_transform()
+        action, state, env_seconds = self._act(length, total, host)
         acted = clock()
         raw_rows, raw = self._raw.take()
-        rows, seen = (raw_rows, raw) if self._seen is None else self._seen.take()
+        if self._seen is None:
+            rows, seen = raw_rows, raw
+        else:
+            rows, seen = self._seen.take() if host is None else host.take(raw_rows, raw)
         acted_on = nest.map_structure(lambda tensor: tensor[:length], raw) if with_bootstrap else raw
         algorithm.observe_rollout_for_metrics(acted_on)
         before = clock()
@@ -116,8 +121,11 @@ class QuickRollout:
         algorithm, env, actor, clock = self._algorithm[0], self._env, self._actor, time.perf_counter
         started = clock()
         noise, carried = self._quick.draw_noise(1, env.batch_size)[0], _Carried(actor, self._quick)
-        raw = env.current_time_step()
-        seen = raw if self._seen is None else actor.see(raw)
+        raw, host = env.current_time_step(), self._host_transform()
+        if host is not None:
+            seen = host.see(raw)
+        else:
+            seen = raw if self._seen is None else actor.see(raw)
         carried.begin_step(raw)
         action = torch.from_numpy(self._quick.act(seen.observation.numpy(), noise, carried.leaves))
         carried.keep()
@@ -131,15 +139,28 @@ class QuickRollout:
         timers.add("act", acted - started, 1)
         return Experience(raw, action, info, carried.state()), ended - acted
 
-    def _act(self, length: int, total: int) -> tuple[torch.Tensor, Nest, float]:
+    def _host_transform(self) -> "_OnHost | None":
+        """What does in a rollout that begins now what the data transformer would do step by step; None if nothing does."""
+        transformer = self._algorithm[0].data_transformer
+        if self._seen is None or transformer is None:
+            return None
+        transform = transformer.host_transform()
+        return None if transform is None else _OnHost(transform)
+
+    def _act(self, length: int, total: int, host: "_OnHost | None") -> tuple[torch.Tensor, Nest, float]:
         """Records `total` steps, after each of the first `length` of which the environments go on.
+
+        Args:
+            length: steps to take.
+            total: steps to record.
+            host: what transforms them, if not the actor.
 
         Returns:
             Actions [total, B, ...], the state before each, and the seconds that the environments took.
         """
         env, actor, clock = self._env, self._actor, time.perf_counter
         noise, carried = self._quick.draw_noise(total, env.batch_size), _Carried(actor, self._quick)
-        record, seen = self._raw, self._seen
+        record, seen = self._raw, self._seen if host is None else None
         record.begin(total)
         if seen is not None:
             seen.begin(total)
@@ -148,7 +169,9 @@ class QuickRollout:
         for step in range(total):
             raw, is_kept = env.current_time_step(), step < length
             observation = record.add(raw, step)
-            if seen is not None:
+            if host is not None:
+                observation = host.add(observation, step, total, is_kept)
+            elif seen is not None:
                 observation = seen.add(actor.see(raw, is_kept)._replace(untransformed=()), step, record)
             carried.begin_step(raw)
             action = self._quick.act(observation, noise[step], carried.leaves)
@@ -169,6 +192,46 @@ class QuickRollout:
             return algorithm.rollout_infos(inputs, action, num_acted)
         settings = algorithm.learning.settings
         return in_mixed_precision(settings, lambda: algorithm.rollout_infos(inputs, action, num_acted))
+
+
+class _OnHost:
+    """What a policy sees of the steps of one rollout, where a `HostTransform` is all that a data transformer does."""
+
+    def __init__(self, transform: HostTransform) -> None:
+        self._transform = transform
+        self._observations: Array | None = None
+
+    def add(self, observation: Array, step: int, total: int, is_kept: bool) -> Array:
+        """Transforms the observations of a step, [B, ...]; see `ObservationTransform`."""
+        transform = self._transform.observation
+        if transform is None:
+            return observation
+        if self._observations is None:
+            self._observations = np.empty((total, *observation.shape), observation.dtype)
+        seen: Array = self._observations[step]
+        transform(observation, seen, is_kept)
+        return seen
+
+    def take(self, raw_rows: TimeStep, raw: TimeStep) -> tuple[TimeStep, TimeStep]:
+        """All steps as they were seen, [T * B, ...] and [T, B, ...], from what the environments gave in the same forms."""
+        observation, reward = raw.observation, raw.reward
+        if self._observations is not None:
+            observation = torch.from_numpy(self._observations)
+        if self._transform.reward is not None:
+            reward = self._transform.reward(reward)
+        seen = raw._replace(observation=observation, reward=reward, untransformed=())
+        observation, reward = observation.flatten(0, 1), reward.flatten(0, 1)
+        return raw_rows._replace(observation=observation, reward=reward, untransformed=()), seen
+
+    def see(self, raw: TimeStep) -> TimeStep:
+        """One step as it is seen, [B, ...]; it is taken in."""
+        observation, reward, transform = raw.observation, raw.reward, self._transform
+        if transform.observation is not None:
+            observation = torch.empty_like(observation)
+            transform.observation(raw.observation.contiguous().numpy(), observation.numpy(), True)
+        if transform.reward is not None:
+            reward = transform.reward(reward)
+        return raw._replace(observation=observation, reward=reward, untransformed=())
 
 
 class _Carried:

@@ -39,8 +39,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = {"fallback_random": True}
+_OPTIONS = {"fallback_random": True, "size_asserts": False}
 MAX_GRAPHS = 4
+
+
+def _product_plus_bias(bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    # Where the product is rounded to bfloat16, the bias is added before that.
+    if left.dtype != torch.float32 or beta != 1 or alpha != 1:
+        return NotImplemented
+    return left @ right + bias
+
+
+_BIASES_APART: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.addmm.default: _product_plus_bias,
+    torch.ops.aten.baddbmm.default: _product_plus_bias,
+}
+"""A product with a bias first fills its result with copies of it; apart, the kernel that comes next adds the bias."""
 
 T = TypeVar("T")
 
@@ -292,7 +306,7 @@ def _record(
 
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():
-        graph = make_fx(update, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
+        graph = make_fx(update, _BIASES_APART, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
     result = _Graph(graph, list(slots.values()), has_gradient, loss_structure[0], graph_pays(graph))
     return _Recording(graph, inputs, result)
 
