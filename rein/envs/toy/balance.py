@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rein.config import configurable
 from rein.envs.drawing import BLACK, RED, Frame, canvas, draw_line
-from rein.envs.toy.world import ToyWorld
+from rein.envs.toy.world import ToyWorld, scalar_info_space
 
 FloatArray = NDArray[np.float32]
 
@@ -21,7 +21,8 @@ class BalanceEnv(ToyWorld[FloatArray, FloatArray]):
     """Holds up the pendulum of Gymnasium's Pendulum-v1 from within 0.3 radians of the top, by a torque in [-2, 2].
 
     The reward of a step is `-(angle^2 + 0.1 speed^2 + 0.001 torque^2)` of before it, as in Pendulum-v1; without pushes the
-    best return is just below 0. An episode is cut after `max_steps`.
+    best return is just below 0. An episode is cut after `max_steps`; `info["is_success"]` is 1.0 as long as the pendulum has
+    not fallen below the horizontal. Where the angle is more than about 0.4, no torque brings it back without a swing.
 
     A push is added to each torque: the sum of two normal draws, this step's and the last one's, so that it lasts for two
     steps and what the pendulum does shows a part of the next push. `rein record --policy lasting_noise=...` disturbs the
@@ -42,7 +43,9 @@ class BalanceEnv(ToyWorld[FloatArray, FloatArray]):
         high = np.array([1.0, 1.0, _TOP_SPEED], np.float32)
         self.observation_space = gym.spaces.Box(-high, high, dtype=np.float32)
         self.action_space = gym.spaces.Box(-_TORQUE, _TORQUE, (1,), np.float32)
+        self.env_info_space = scalar_info_space("is_success")
         self._angle = self._speed = self._last_draw = 0.0
+        self._has_fallen = False
         self._steps = 0
 
     def reset(
@@ -51,8 +54,8 @@ class BalanceEnv(ToyWorld[FloatArray, FloatArray]):
         """Starts an episode near the top, with a speed of at most 0.3 radians per second."""
         super().reset(seed=seed)
         self._angle, self._speed = (float(x) for x in self.np_random.uniform(-0.3, 0.3, 2))
-        self._last_draw, self._steps = 0.0, 0
-        return self._observation(), {}
+        self._last_draw, self._has_fallen, self._steps = 0.0, False, 0
+        return self._observation(), self._info()
 
     def step(self, action: FloatArray) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
         """Turns for 50 milliseconds."""
@@ -65,11 +68,15 @@ class BalanceEnv(ToyWorld[FloatArray, FloatArray]):
         self._speed = float(np.clip(speed, -_TOP_SPEED, _TOP_SPEED))
         self._angle += self._speed * _SECONDS
         self._last_draw = draw
+        self._has_fallen = self._has_fallen or math.cos(self._angle) < 0.0
         self._steps += 1
-        return self._observation(), reward, False, self._steps >= self.max_steps, {}
+        return self._observation(), reward, False, self._steps >= self.max_steps, self._info()
 
     def _observation(self) -> FloatArray:
         return np.array([math.cos(self._angle), math.sin(self._angle), self._speed], np.float32)
+
+    def _info(self) -> dict[str, Any]:
+        return {"is_success": np.float32(not self._has_fallen)}
 
     def _draw(self) -> Frame:
         frame = canvas(96, 96)

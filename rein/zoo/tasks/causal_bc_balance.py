@@ -8,6 +8,7 @@ ENTRY = {
     "env_steps": 0,
     "updates": 4_000,
     "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
+    "measure": "success_rate",
     "reference": "",
 }
 

@@ -1,4 +1,4 @@
-"""SAC on rein/Balance-v0 without pushes; what causal_bc_balance and bc_balance learn from."""
+"""SAC on rein/Balance-v0 with small pushes; what causal_bc_balance and bc_balance learn from."""
 
 from rein.config import config, import_config, pre_config
 
@@ -14,7 +14,7 @@ pre_config({"learning_rate": 1e-3, "hidden_layers": (64, 64)})
 import_config("bases/sac.py")
 import_config("parts/compiled_run.py")
 
-config("create_environment", env_name="rein/Balance-v0", num_parallel_environments=4)
+config("create_environment", env_name="rein/Balance-v0", env_kwargs={"push": 0.1}, num_parallel_environments=4)
 config(
     "TrainerConfig",
     num_env_steps=10_000,

@@ -108,7 +108,7 @@ def test_refuses_actions_outside_the_space(env_id):
         env.step("nonsense")
 
 
-@pytest.mark.parametrize("name", ["Reach", "BitFlip", "SparseRoom", "Moving", "TwoRewards", "RandomSpaces"])
+@pytest.mark.parametrize("name", ["Balance", "Reach", "BitFlip", "SparseRoom", "Moving", "TwoRewards", "RandomSpaces"])
 def test_env_info_is_reported_at_every_step(name):
     env = gym.make(f"rein/{name}-v0", disable_env_checker=True)
     space = env.get_wrapper_attr("env_info_space")
@@ -174,6 +174,20 @@ def test_balance_is_held_up_and_pushes_cost():
     pushed = [play(BalanceEnv(push=0.3), hold_up, seed)[0] for seed in range(5)]
     assert min(calm) > -1.0
     assert -2.0 < np.mean(pushed) < np.mean(calm) - 0.3
+
+
+def test_balance_is_lost_once_it_has_fallen():
+    env = BalanceEnv(max_steps=400)
+    _, info = env.reset(seed=0)
+    assert info["is_success"] == 1.0
+    heights, held = [], []
+    for _ in range(400):
+        shown, *_, info = env.step(np.full(1, 2.0, np.float32))
+        heights.append(shown[0])
+        held.append(info["is_success"])
+    first = int(np.argmax(np.array(heights) < 0.0))
+    assert held == [1.0] * first + [0.0] * (400 - first)
+    assert max(heights[first:]) > 0.0
 
 
 def test_balance_pushes_last_for_two_steps():
