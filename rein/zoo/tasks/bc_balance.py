@@ -1,4 +1,4 @@
-"""Behaviour cloning by squared errors on rein/Balance-v0 with pushes, from episodes whose actions carry noise that lasts."""
+"""Behaviour cloning by squared errors on rein/Balance-v0, from noisy episodes: it falls, which is the point."""
 
 from functools import partial
 
@@ -12,7 +12,8 @@ ENTRY = {
     "updates": 4_000,
     "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
     "measure": "success_rate",
-    "reference": "",
+    "at_most": 0.85,
+    "reference": "what causal_bc_balance is compared with: it copies the noise that the speed gives away",
 }
 
 import_config("bases/bc.py")
