@@ -1,4 +1,4 @@
-"""PPO on rein/Catch-v0, a game seen as pixels, by the defaults of PPO alone."""
+"""PPO on rein/Catch-v0, a game seen as pixels, by PPO's defaults but for a falling rate and the first weights."""
 
 from rein.config import config, import_config, pre_config
 

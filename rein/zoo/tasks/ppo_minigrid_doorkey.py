@@ -1,4 +1,4 @@
-"""PPO on MiniGrid-DoorKey-5x5-v0, by the defaults of PPO alone."""
+"""PPO on MiniGrid-DoorKey-5x5-v0, by PPO's defaults but for a falling rate and the first weights."""
 
 from rein.config import config, import_config, pre_config
 
