@@ -10,7 +10,7 @@ ENTRY = {
     "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
     "measure": "success_rate",
     "bar": 0.9,
-    "reference": "0.96, the recorded policy without noise of its own; cloning by squared errors (bc_balance) fails more often",
+    "reference": "0.96, the recorded policy without noise; cloning by squared errors (bc_balance) falls more often",
 }
 
 pre_config({"hidden_layers": (64, 64)})
