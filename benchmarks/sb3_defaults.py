@@ -48,8 +48,8 @@ def train(pair: str, seed: int, episodes: int) -> float:
     return float(evaluate_policy(model, test_env, n_eval_episodes=episodes)[0])
 
 
-def measure(pair: str, seeds: int, episodes: int) -> dict[str, Any]:
-    """The figures of a pair."""
+def blank(pair: str, episodes: int) -> dict[str, Any]:
+    """The figures of a pair before its first seed."""
     import gymnasium
     import stable_baselines3
     import torch
@@ -60,7 +60,7 @@ def measure(pair: str, seeds: int, episodes: int) -> dict[str, Any]:
         "env": env_id,
         "env_steps": STEPS[env_id],
         "episodes": episodes,
-        "seeds": [{"seed": seed, "mean_return": train(pair, seed, episodes)} for seed in range(seeds)],
+        "seeds": [],
         "versions": {
             "stable-baselines3": stable_baselines3.__version__,
             "torch": torch.__version__.partition("+")[0],
@@ -68,6 +68,22 @@ def measure(pair: str, seeds: int, episodes: int) -> dict[str, Any]:
         },
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def measure(pairs: list[str], seeds: int, episodes: int, out: Path) -> None:
+    """Trains the seeds of each pair that `out` does not have; each is stored when it is done."""
+    found: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
+    known = {f"{one['algorithm']}/{one['env']}": one for one in found}
+    for pair in pairs:
+        if pair not in known:
+            known[pair] = blank(pair, episodes)
+            found.append(known[pair])
+        done = known[pair]["seeds"]
+        for seed in range(len(done), seeds):
+            begun = time.monotonic()
+            done.append({"seed": seed, "mean_return": train(pair, seed, episodes)})
+            out.write_text(json.dumps(found, indent=1))
+            print(f"{pair} seed {seed}: {done[-1]['mean_return']:.4g}, {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def take(path: Path) -> None:
@@ -96,13 +112,7 @@ def main() -> None:
     if given.take:
         take(given.take)
         return
-    found: list[dict[str, Any]] = json.loads(given.out.read_text()) if given.out.exists() else []
-    done = {f"{one['algorithm']}/{one['env']}" for one in found}
-    for pair in given.pairs:
-        if pair not in done:
-            found.append(measure(pair, given.seeds, given.episodes))
-            given.out.write_text(json.dumps(found, indent=1))
-            print(json.dumps(found[-1]), flush=True)
+    measure(given.pairs, given.seeds, given.episodes, given.out)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _zoo(show_all: bool) -> Section:
         taken = sum(max(len(row[i]) for row in [_ZOO, *rows]) for i in range(len(_ZOO)) if i != _TASK)
         room = max(_LEAST_TASK, _WIDTH - taken - 2 * len(_ZOO))
         text = _table(_ZOO, [(*row[:_TASK], _cut(row[_TASK], room), *row[_TASK + 1 :]) for row in rows])
-        text += "\n  --all shows steps, seeds, minutes and dates; no score is not verified yet"
+        text += "\n  --all shows steps, seeds, minutes and dates; an entry without a score is not verified yet"
     if find_records() is None:
         text += "\n  This installation has no records, so nothing is known to be verified here."
     return entries, text

@@ -12,6 +12,7 @@ TOY_ENTRY_POINTS: dict[str, str] = {
     "rein/ContextualBandit-v0": "rein.envs.toy.bandits:ContextualBanditEnv",
     "rein/Chain-v0": "rein.envs.toy.chain:ChainEnv",
     "rein/Recall-v0": "rein.envs.toy.recall:RecallEnv",
+    "rein/Balance-v0": "rein.envs.toy.balance:BalanceEnv",
     "rein/CartPoleContinuous-v0": "rein.envs.toy.cart_pole:CartPoleContinuousEnv",
     "rein/CartPoleNoVelocity-v1": "rein.envs.toy.partial:cart_pole_no_velocity",
     "rein/Reach-v0": "rein.envs.toy.goals:ReachEnv",

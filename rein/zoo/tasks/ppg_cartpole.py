@@ -14,7 +14,7 @@ ENTRY = {
     "reference": "500 (TRPO, RL Baselines3 Zoo)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="CartPole-v1")

@@ -1,6 +1,6 @@
 """PPO on Acrobot-v1."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 from rein.transforms import ObservationNormalizer
 
 ENTRY = {
@@ -11,6 +11,7 @@ ENTRY = {
     "reference": "-86.4 (CleanRL), -73.5 at 1M steps (RL Baselines3 Zoo)",
 }
 
+pre_config({"final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="Acrobot-v1", num_parallel_environments=16)

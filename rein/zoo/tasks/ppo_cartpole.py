@@ -10,7 +10,7 @@ ENTRY = {
     "reference": "500 at 100k steps (RL Baselines3 Zoo), 490 at 500k (CleanRL)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="CartPole-v1")

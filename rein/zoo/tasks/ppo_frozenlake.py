@@ -1,6 +1,6 @@
-"""PPO on FrozenLake-v1 without slipping, by the defaults of PPO alone."""
+"""PPO on FrozenLake-v1 without slipping, by PPO's defaults but for a falling rate and the first weights."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 
 ENTRY = {
     "algorithm": "PPOAlgorithm",
@@ -10,6 +10,7 @@ ENTRY = {
     "reference": "1 is the best return: the goal is reached in every episode",
 }
 
+pre_config({"final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="FrozenLake-v1", env_kwargs={"is_slippery": False})

@@ -1,6 +1,6 @@
 """PPO on Hopper-v5."""
 
-from rein.config import config, import_config
+from rein.config import config, import_config, pre_config
 from rein.envs.wrappers import ClipAction
 from rein.transforms import ObservationNormalizer, RewardScaling
 
@@ -12,8 +12,8 @@ ENTRY = {
     "reference": "2609 (Tianshou), 2383 (CleanRL)",
 }
 
+pre_config({"final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
-import_config("parts/gaussian_policy.py")
 
 config("create_environment", env_name="Hopper-v5", num_parallel_environments=8, wrappers=(ClipAction,))
 config("ObservationNormalizer", clipping=10.0)

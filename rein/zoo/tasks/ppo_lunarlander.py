@@ -11,7 +11,7 @@ ENTRY = {
     "reference": "242 at 1M steps (RL Baselines3 Zoo)",
 }
 
-pre_config({"learning_rate": 5e-4})
+pre_config({"learning_rate": 5e-4, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="LunarLander-v3", num_parallel_environments=16)

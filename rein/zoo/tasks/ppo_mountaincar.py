@@ -10,7 +10,7 @@ ENTRY = {
     "reference": "what ppo_icm_mountaincar and ppo_rnd_mountaincar are compared with; -200 is never to reach the flag",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 
 config("create_environment", env_name="MountainCar-v0", num_parallel_environments=16)

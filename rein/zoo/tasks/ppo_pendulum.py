@@ -13,9 +13,8 @@ ENTRY = {
     "reference": "-172 (RL Baselines3 Zoo)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
-import_config("parts/gaussian_policy.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
 config("PPOLoss", gamma=0.9, td_lambda=0.95)

@@ -12,7 +12,7 @@ ENTRY = {
     "reference": "500 (RL Baselines3 Zoo, recurrent PPO)",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 import_config("parts/recurrent_policy.py")
 

@@ -11,7 +11,7 @@ ENTRY = {
     "reference": "1 is optimal; without memory chance is the best there is",
 }
 
-pre_config({"learning_rate": 1e-3})
+pre_config({"learning_rate": 1e-3, "final_learning_rate": 0.0, "is_orthogonal": False})
 import_config("bases/ppo.py")
 import_config("parts/recurrent_policy.py")
 

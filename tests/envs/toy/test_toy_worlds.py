@@ -12,6 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from rein.envs.sampling import sample_space
 from rein.envs.toy import TOY_ENTRY_POINTS, register
+from rein.envs.toy.balance import BalanceEnv
 from rein.envs.toy.bandits import ContextualBanditEnv, IdentityContinuousEnv, IdentityEnv
 from rein.envs.toy.catch import CatchEnv
 from rein.envs.toy.chain import ChainEnv
@@ -107,7 +108,7 @@ def test_refuses_actions_outside_the_space(env_id):
         env.step("nonsense")
 
 
-@pytest.mark.parametrize("name", ["Reach", "BitFlip", "SparseRoom", "Moving", "TwoRewards", "RandomSpaces"])
+@pytest.mark.parametrize("name", ["Balance", "Reach", "BitFlip", "SparseRoom", "Moving", "TwoRewards", "RandomSpaces"])
 def test_env_info_is_reported_at_every_step(name):
     env = gym.make(f"rein/{name}-v0", disable_env_checker=True)
     space = env.get_wrapper_attr("env_info_space")
@@ -148,6 +149,59 @@ def test_contextual_bandit_best_policy_reaches_the_optimum_on_average():
     returns = [play(env, lambda c: int(best[c.argmax()]), seed=s)[0] for s in range(400)]
     assert np.mean(returns) == pytest.approx(env.optimal_return, abs=0.03)
     assert np.array_equal(env.mean_rewards, ContextualBanditEnv().mean_rewards)
+
+
+def hold_up(shown):
+    """Torque against angle and speed."""
+    return np.clip([-20.0 * shown[1] - 5.0 * shown[2]], -2.0, 2.0).astype(np.float32)
+
+
+def test_balance_moves_and_pays_as_pendulum_does():
+    env, pendulum = BalanceEnv(), gym.make("Pendulum-v1").unwrapped
+    env.reset(seed=0)
+    pendulum.reset(seed=0)
+    pendulum.state = np.array([env._angle, env._speed])
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        action = rng.uniform(-2.0, 2.0, 1).astype(np.float32)
+        ours, theirs = env.step(action), pendulum.step(action)
+        assert ours[0] == pytest.approx(theirs[0], abs=1e-4)
+        assert ours[1] == pytest.approx(theirs[1], abs=1e-4)
+
+
+def test_balance_is_held_up_and_pushes_cost():
+    calm = [play(BalanceEnv(), hold_up, seed)[0] for seed in range(5)]
+    pushed = [play(BalanceEnv(push=0.3), hold_up, seed)[0] for seed in range(5)]
+    assert min(calm) > -1.0
+    assert -2.0 < np.mean(pushed) < np.mean(calm) - 0.3
+
+
+def test_balance_is_lost_once_it_has_fallen():
+    env = BalanceEnv(max_steps=400)
+    _, info = env.reset(seed=0)
+    assert info["is_success"] == 1.0
+    heights, held = [], []
+    for _ in range(400):
+        shown, *_, info = env.step(np.full(1, 2.0, np.float32))
+        heights.append(shown[0])
+        held.append(info["is_success"])
+    first = int(np.argmax(np.array(heights) < 0.0))
+    assert held == [1.0] * first + [0.0] * (400 - first)
+    assert max(heights[first:]) > 0.0
+
+
+def test_balance_pushes_last_for_two_steps():
+    env = BalanceEnv(push=0.1)
+    env.reset(seed=0)
+    torques, rest = [], np.zeros(1, np.float32)
+    for _ in range(100_000):
+        env._angle = env._speed = 0.0
+        env.step(rest)
+        torques.append(env._speed / 0.15)
+    torques = np.array(torques)
+    assert torques.std() == pytest.approx(0.2 * 2**0.5, rel=0.02)
+    assert np.mean(torques[1:] * torques[:-1]) == pytest.approx(0.04, rel=0.05)
+    assert np.mean(torques[2:] * torques[:-2]) == pytest.approx(0.0, abs=0.002)
 
 
 def test_chain_goes_right_for_the_documented_return():
