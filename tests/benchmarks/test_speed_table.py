@@ -285,3 +285,50 @@ def test_scaling_is_drawn_and_tabulated(load):
     for text in root.iter("{http://www.w3.org/2000/svg}text"):
         if text.get("text-anchor") == "middle":
             assert float(text.get("x")) + 3.5 * len(text.text) <= width, text.text
+
+
+def test_each_number_of_threads_has_a_line_of_its_own(load):
+    tables = load("speed_table")
+    results = {
+        "rein": result(100.0) | result(90.0, "2", is_best=False),
+        "rein compiled": result(200.0, other_cpu=0.5) | result(240.0, "2"),
+        "sb3": result(80.0),
+        "sbx": result(100.0) | result(120.0, "2"),
+    }
+    lines = tables.threads_table(make_report(make_row(results), make_row({"rein": result(1.0)}, against="sb3")))
+    assert lines.splitlines()[2:] == [
+        "| PPO CartPole | 1 | 100 | 200\\* | 80 | 100 | 2.00 | 1.25 |",
+        "| PPO CartPole | 2 | 90 | 240 | - | 120 | 2.00 | - |",
+    ]
+
+
+def test_the_share_that_a_neighbour_leaves_is_the_median_of_repeats(load):
+    neighbour = load("neighbour")
+
+    def measured(alone, value, contender="rein", other=0.0):
+        row = "dqn/CartPole-v1"
+        return {"row": row, "contender": contender, "alone": alone, "value": value, "other_cpu": other}
+
+    values = [(100.0, 90.0), (100.0, 70.0), (200.0, 150.0)]
+    found = [measured(alone, value) for pair in values for alone, value in zip((True, False), pair, strict=True)]
+    found += [measured(True, 100.0, "sb3"), measured(False, 30.0, "sb3", other=0.5)]
+    found += [measured(True, 100.0, "rein compiled"), measured(False, None, "rein compiled")]
+    assert neighbour.table(found).splitlines()[2:] == [
+        "| dqn/CartPole-v1 | rein | 100 | 90 | 0.75 | **no** |",
+        "| dqn/CartPole-v1 | sb3 | 100 | 30 | 0.30\\* |  |",
+        "| dqn/CartPole-v1 | rein compiled | - | - | - | |",
+    ]
+
+
+def test_nothing_set_is_compared_with_the_best_by_hand_at_each_time(load):
+    default_run = load("default_run")
+
+    def run(setting, early, late, other=0.0):
+        rates = {"30.0": early, "300.0": late}
+        return {"task": "ppo/CartPole-v1", "setting": setting, "rates": rates, "other_cpu": other}
+
+    runs = [run("default", 80.0, 95.0), run("1", 100.0, 90.0), run("1 compiled", 50.0, 100.0, 0.5)]
+    assert default_run.table(runs).splitlines()[2:] == [
+        "| ppo/CartPole-v1, 30 s | 80 | 100 | - | 50\\* | - | 0.80 | **no** |",
+        "| ppo/CartPole-v1, 300 s | 95 | 90 | - | 100\\* | - | 0.95 | met |",
+    ]

@@ -47,7 +47,7 @@ def _product_plus_bias(bias: Tensor, left: Tensor, right: Tensor, *, beta: float
     # Where the product is rounded to bfloat16, the bias is added before that.
     if left.dtype != torch.float32 or beta != 1 or alpha != 1:
         return NotImplemented
-    return left @ right + bias
+    return (torch.mm(left, right) if left.ndim == 2 else torch.bmm(left, right)) + bias
 
 
 _BIASES_APART: dict[Any, Callable[..., Any]] = {
