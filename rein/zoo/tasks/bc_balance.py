@@ -10,7 +10,7 @@ ENTRY = {
     "env": "rein/Balance-v0",
     "env_steps": 0,
     "updates": 4_000,
-    "recordings": [{"run": "td3_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
+    "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
     "measure": "success_rate",
     "at_most": 0.85,
     "reference": "what causal_bc_balance is compared with: it copies the noise that the speed gives away",

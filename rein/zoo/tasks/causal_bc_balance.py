@@ -7,10 +7,10 @@ ENTRY = {
     "env": "rein/Balance-v0",
     "env_steps": 0,
     "updates": 4_000,
-    "recordings": [{"run": "td3_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
+    "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
     "measure": "success_rate",
-    "bar": 0.9,
-    "reference": "0.96, the recorded policy without noise; cloning by squared errors (bc_balance) falls more often",
+    "bar": 0.6,
+    "reference": "0.47: bc_balance, cloning by squared errors from the same data",
 }
 
 pre_config({"hidden_layers": (64, 64)})
