@@ -9,8 +9,8 @@ ENTRY = {
     "updates": 4_000,
     "recordings": [{"run": "sac_balance", "episodes": 50, "policy": "lasting_noise=0.3"}],
     "measure": "success_rate",
-    "bar": 0.9,
-    "reference": "0.96, the recorded policy without noise; cloning by squared errors (bc_balance) falls more often",
+    "bar": 0.84,
+    "reference": "0.90, the recorded policy without noise; the bar is 6 points below, and bc_balance reaches 0.47",
 }
 
 pre_config({"hidden_layers": (64, 64)})
