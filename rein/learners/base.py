@@ -34,6 +34,7 @@ from rein.learners.actor_networks import ActorCritics, ActorPolicy, action_spec_
 from rein.learners.batches import N_STEP, PER_WEIGHTS, read_rows
 from rein.learners.sent_gradients import parameters_of, put_gradients, take_gradients
 from rein.networks import Network
+from rein.runtime.schedules import Changing, Scheduler, as_scheduler, is_number
 from rein.specs import TensorSpec
 from rein.statistics.target_updater import soft_update
 
@@ -91,6 +92,9 @@ class Learner:
             num_test_episodes: episodes of each test.
             target_update_interval: updates between those of the targets.
             policy_loss_addons: adds terms to the loss of the policy; one, or a list.
+
+        Learning rates, which the subclasses describe, may be numbers or what changes with the progress of a run, such as a
+        `Scheduler`.
         """
         missing = [name for name in self._module_names() if getattr(actor, name, None) is None]
         if missing:
@@ -122,6 +126,7 @@ class Learner:
             addon.setup(self.actor, self.device)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         """By the name of the gradients that they take, such as "q_grads"."""
+        self._changing_rates: dict[str, Scheduler] = {}
 
     def _build(self, kind: Callable[..., Any], **settings: Any) -> Any:
         """An algorithm around the networks of the actor.
@@ -143,8 +148,17 @@ class Learner:
     def _module_names(cls) -> tuple[str, ...]:
         return (("policy_net",) if cls.policy_kind else ()) + cls.critic_names
 
-    def _add_adam(self, group: str, parameters: Sequence[Parameter], lr: float) -> None:
-        self.optimizers[group] = torch.optim.Adam(parameters, lr=lr)
+    def _add_adam(self, group: str, parameters: Sequence[Parameter], lr: Changing) -> None:
+        self.optimizers[group] = torch.optim.Adam(parameters, lr=float(lr) if is_number(lr) else 0.0)
+        self._set_rate(group, lr)
+
+    def _set_rate(self, group: str, lr: Changing) -> None:
+        """Makes `lr` the rate of an optimizer: a number at once, what changes at each step."""
+        self._changing_rates.pop(group, None)
+        if is_number(lr):
+            _put_rate(self.optimizers[group], lr)
+        else:
+            self._changing_rates[group] = as_scheduler(lr)
 
     @property
     def _critic_parameters(self) -> list[Parameter]:
@@ -201,10 +215,9 @@ class Learner:
         """
         groups = _RATES.get(parameter_name)
         if groups is not None:
-            for name, optimizer in self.optimizers.items():
-                if groups == "" or name == groups:
-                    for group in optimizer.param_groups:
-                        group["lr"] = new_parameter_value
+            for name in self.optimizers:
+                if groups in ("", name):
+                    self._set_rate(name, new_parameter_value)
         hidden = "_" + {"num_mini_batch": "num_updates"}.get(parameter_name, parameter_name)
         if hidden in vars(self):
             setattr(self, hidden, new_parameter_value)
@@ -317,7 +330,9 @@ class Learner:
         if gradients is not None:
             by_group = gradients if isinstance(gradients, Mapping) else {"q_grads": gradients}
             put_gradients(by_group, self.optimizers, type(self).__name__)
-        for optimizer in self.optimizers.values():
+        for name, optimizer in self.optimizers.items():
+            if name in self._changing_rates:
+                _put_rate(optimizer, self._changing_rates[name]())
             if any(one.grad is not None for one in parameters_of(optimizer)):
                 optimizer.step()
         self._after_update()
@@ -384,6 +399,11 @@ class Learner:
 
 
 _RATES = {"lr": "", "lr_q": "q_grads", "lr_pi": "pi_grads", "lr_alpha": "alpha_grads"}
+
+
+def _put_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
 
 
 def _pair(now: Tensor, following: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from rein.algorithms.off_policy.ddpg import DdpgAlgorithm
 from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
 from rein.learners.base import Learner
 from rein.learners.factories import NO_ADDONS, factory, shared
+from rein.runtime.schedules import Changing
 
 
 class DDPG(Learner):
@@ -28,8 +29,8 @@ class DDPG(Learner):
         device: torch.device | str,
         envs: Any,
         actor: Any,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 1,
@@ -60,8 +61,8 @@ class DDPG(Learner):
     @classmethod
     def create_factory(
         cls,
-        lr_q: float = 0.001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 50,

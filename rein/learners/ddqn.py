@@ -17,6 +17,7 @@ from rein.distributions import Categorical
 from rein.learners.base import Learner
 from rein.learners.batches import read_rows
 from rein.learners.factories import NO_ADDONS, factory, shared
+from rein.runtime.schedules import Changing
 
 _LEAST_EPSILON = 0.05
 
@@ -32,7 +33,7 @@ class DDQN(Learner):
         device: torch.device | str,
         envs: Any,
         actor: Any,
-        lr: float = 0.0001,
+        lr: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 1,
@@ -66,7 +67,7 @@ class DDQN(Learner):
     @classmethod
     def create_factory(
         cls,
-        lr: float = 0.0001,
+        lr: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 50,

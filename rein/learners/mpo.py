@@ -20,6 +20,7 @@ from rein.learners.actor_networks import is_discrete
 from rein.learners.base import Learner
 from rein.learners.factories import NO_ADDONS, factory, shared
 from rein.networks import Network
+from rein.runtime.schedules import Changing
 
 
 class MPO(Learner):
@@ -34,8 +35,8 @@ class MPO(Learner):
         device: torch.device | str,
         envs: Any,
         actor: Any,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 1.0,
         num_updates: int = 1,
@@ -97,8 +98,8 @@ class MPO(Learner):
     @classmethod
     def create_factory(
         cls,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 50,

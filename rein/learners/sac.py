@@ -24,6 +24,7 @@ from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.learners.actor_networks import is_discrete
 from rein.learners.base import Learner
 from rein.learners.factories import NO_ADDONS, factory, shared
+from rein.runtime.schedules import Changing
 
 
 class SAC(Learner):
@@ -38,9 +39,9 @@ class SAC(Learner):
         device: torch.device | str,
         envs: Any,
         actor: Any,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
-        lr_alpha: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
+        lr_alpha: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 1,
@@ -82,9 +83,9 @@ class SAC(Learner):
     @classmethod
     def create_factory(
         cls,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
-        lr_alpha: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
+        lr_alpha: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 50,

@@ -18,6 +18,7 @@ from rein.algorithms.off_policy.deterministic_actor_critic import DdpgInfo
 from rein.algorithms.off_policy.td3 import Td3Algorithm
 from rein.learners.base import Learner
 from rein.learners.factories import NO_ADDONS, factory, shared
+from rein.runtime.schedules import Changing
 
 
 class TD3(Learner):
@@ -31,8 +32,8 @@ class TD3(Learner):
         device: torch.device | str,
         envs: Any,
         actor: Any,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 1,
@@ -64,8 +65,8 @@ class TD3(Learner):
     @classmethod
     def create_factory(
         cls,
-        lr_q: float = 0.0001,
-        lr_pi: float = 0.0001,
+        lr_q: Changing = 0.0001,
+        lr_pi: Changing = 0.0001,
         gamma: float = 0.99,
         polyak: float = 0.995,
         num_updates: int = 50,

@@ -19,6 +19,7 @@ from rein.networks import (
     CriticRNNNetwork,
     QNetwork,
 )
+from rein.runtime import LinearScheduler, Run
 from rein.specs import BoundedTensorSpec, TensorSpec
 
 OBSERVATION, ACTION = TensorSpec((3,)), BoundedTensorSpec((2,), minimum=-1, maximum=2)
@@ -287,6 +288,25 @@ def test_parameters_can_be_changed_by_name(caplog: Any) -> None:
         assert getattr(learner, name) == value
     learner.update_algorithm_parameter("no_such", 1)
     assert "no_such" in caplog.text
+
+
+def test_learning_rates_may_change_with_the_progress_of_the_run() -> None:
+    falling = LinearScheduler("percent", ((0.0, 1e-2), (1.0, 0.0)))
+    learner = make_learner("SAC", False, lr_q=falling, lr_pi=1e-3)
+    critics, policy = (learner.optimizers[name].param_groups[0] for name in ("q_grads", "pi_grads"))
+    batch = make_batch(False)
+    with Run() as run:
+        for progress, rate in ((0.25, 7.5e-3), (1.0, 0.0)):
+            run.progress = progress
+            learner.compute_gradients(batch)
+            before = [one.detach().clone() for one in learner.actor.q1.parameters()]
+            learner.apply_gradients()
+            assert (critics["lr"], policy["lr"]) == (pytest.approx(rate), 1e-3)
+            moved = any(not torch.equal(*pair) for pair in zip(before, learner.actor.q1.parameters(), strict=True))
+            assert moved == (rate > 0.0)
+        learner.update_algorithm_parameter("lr_q", 0.5)
+        learner.apply_gradients()
+    assert critics["lr"] == 0.5
 
 
 def test_what_cannot_be_is_refused_at_once(caplog: Any) -> None:
