@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rein.runtime.shortcuts import does_otherwise
+
 __all__ = ["HostTransform", "in_turn", "transforms_otherwise"]
 
 ObservationTransform: TypeAlias = Callable[[NDArray[Any], NDArray[Any], bool], None]
@@ -32,12 +34,7 @@ def transforms_otherwise(cls: type) -> bool:
     Args:
         cls: of the transformer.
     """
-    for base in cls.__mro__:
-        if "_host_transform" in vars(base):
-            return False
-        if any(name in vars(base) for name in _TRANSFORMING):
-            return True
-    return False
+    return does_otherwise(cls, "_host_transform", _TRANSFORMING)
 
 
 _TRANSFORMING = ("transform_timestep", "forward", "_transform", "_update")

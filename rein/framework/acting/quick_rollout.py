@@ -20,6 +20,7 @@ from rein.framework.acting.actor import Actor
 from rein.framework.updating.gradients import in_mixed_precision
 from rein.nest import Nest
 from rein.runtime import timers
+from rein.runtime.shortcuts import does_otherwise
 from rein.transforms.host import HostTransform
 
 if TYPE_CHECKING:
@@ -53,12 +54,7 @@ def acts_otherwise(cls: type, methods: Sequence[str]) -> bool:
         cls: of the algorithm.
         methods: what `quick_actor` does otherwise, by name.
     """
-    for base in cls.__mro__:
-        if "quick_actor" in vars(base):
-            return False
-        if any(name in vars(base) for name in methods):
-            return True
-    return False
+    return does_otherwise(cls, "quick_actor", methods)
 
 
 class QuickRollout:
