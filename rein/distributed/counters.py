@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from rein.runtime import Run
 from rein.runtime.products import onednn_is_faster
@@ -11,16 +12,17 @@ from rein.runtime.watching import unwatched
 _NAMES = ("global_counter", "env_steps", "iterations", "progress")
 
 
-def counters_now() -> dict[str, float]:
+def counters_now() -> dict[str, Any]:
     """Of the current run, by name; empty without one."""
     run = current_run_or_none()
     if run is None:
         return {}
-    return {name: getattr(run, name) for name in _NAMES} | {"products_by_onednn": onednn_is_faster()}
+    onednn_is_faster()
+    return {name: getattr(run, name) for name in _NAMES} | {"trials": dict(run.trials)}
 
 
 @contextmanager
-def running(run: Run | None, counters: Mapping[str, float]) -> Iterator[None]:
+def running(run: Run | None, counters: Mapping[str, Any]) -> Iterator[None]:
     """A block in the run of a worker, which is as far as `counters` say.
 
     Args:

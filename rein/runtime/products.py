@@ -7,21 +7,19 @@ precision all the same. So this is allowed where there are no such units, the re
 without, and a product took much less time; and only within `by_onednn`, since each call of oneDNN costs some microseconds
 more, which small products do not bring in.
 
-A run tries once, keeps what it found, in its checkpoints too, and tells its workers: the last bits of products differ.
-`REIN_ONEDNN_PRODUCTS` in the environment decides instead: 0 for never, 1 wherever products are exact, fast or not.
+A run tries once (`rein.runtime.trials`); `REIN_ONEDNN_PRODUCTS` in the environment decides instead: 0 for never, 1 wherever
+products are exact, fast or not.
 """
 
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from rein.runtime.run import current_run_or_none
+from rein.runtime.trials import kept, processor_time_ratio
 
 VARIABLE = "REIN_ONEDNN_PRODUCTS"
 BREAK_EVEN_FLOP = 2e6
@@ -62,13 +60,7 @@ def _setting() -> Any:
 
 def onednn_is_faster() -> bool:
     """Whether oneDNN makes large products as exactly as MKL, and much faster; what a run has found once, it keeps."""
-    run = current_run_or_none()
-    wish = os.environ.get(VARIABLE, "")
-    if run is None or wish in ("0", "1"):
-        return _found(wish)
-    if run.products_by_onednn is None:
-        run.products_by_onednn = _found(wish)
-    return run.products_by_onednn and _found("1")
+    return kept("products_by_onednn", VARIABLE, _found)
 
 
 @cache
@@ -109,14 +101,12 @@ def _is_exact() -> bool:
     return True
 
 
-def _ratio(tries: int = 6) -> float:
-    """Processor time of a product by MKL, in that by oneDNN; the least of some tries each, in turns."""
+def _ratio() -> float:
+    """Processor time of a product by MKL, in that by oneDNN."""
     a, out = torch.ones(256, 256, device="cpu"), torch.empty(256, 256, device="cpu")
-    least = [float("inf"), float("inf")]
-    for _ in range(tries):
-        for which in (0, 1):
-            with torch.no_grad(), by_onednn(which == 1):
-                start = time.thread_time()
-                torch.mm(a, a, out=out)
-                least[which] = min(least[which], time.thread_time() - start)
-    return least[0] / least[1]
+
+    def product(wanted: bool) -> None:
+        with torch.no_grad(), by_onednn(wanted):
+            torch.mm(a, a, out=out)
+
+    return processor_time_ratio([partial(product, False), partial(product, True)])

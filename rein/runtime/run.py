@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ProgressType = Literal["percent", "iterations", "env_steps", "global_counter"]
 PROGRESS_TYPES: tuple[ProgressType, ...] = ("percent", "iterations", "env_steps", "global_counter")
-_PRODUCTS = "products_by_onednn"  # Checkpoints from before it have none.
+_OPTIONAL = ("trials",)  # Not in the checkpoints of all versions.
 
 
 class Run:
@@ -62,7 +62,7 @@ class Run:
         self.env_steps = 0
         self.iterations = 0
         self.skipped_updates = 0
-        self.products_by_onednn: bool | None = None
+        self.trials: dict[str, bool] = {}
         self._progress = 0.0
         self._generators: dict[str, np.random.Generator | torch.Generator] = {}
 
@@ -145,7 +145,7 @@ class Run:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns counters, seed and the state of all generators, the global ones included, for a checkpoint."""
-        state = {
+        return {
             "seed": self.seed,
             "global_counter": self.global_counter,
             "env_steps": self.env_steps,
@@ -153,8 +153,8 @@ class Run:
             "progress": self._progress,
             "generators": {name: seeding.get_generator_state(one) for name, one in self._generators.items()},
             "global_generators": seeding.get_rng_state(),
+            "trials": dict(self.trials),
         }
-        return state if self.products_by_onednn is None else {**state, _PRODUCTS: self.products_by_onednn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned, so that the same random numbers follow.
@@ -162,7 +162,7 @@ class Run:
         Args:
             state: of the run to continue.
         """
-        missing = [key for key in self.state_dict() if key not in state and key != _PRODUCTS]
+        missing = [key for key in self.state_dict() if key not in state and key not in _OPTIONAL]
         if missing:
             raise ValueError(f"the state of run {self.name!r} lacks {missing}; it has {list(state)}")
         self.seed = seeding.check_seed(int(state["seed"]))
@@ -170,7 +170,7 @@ class Run:
         self.env_steps = int(state["env_steps"])
         self.iterations = int(state["iterations"])
         self.progress = float(state["progress"])
-        self.products_by_onednn = state.get(_PRODUCTS)
+        self.trials = dict(state.get("trials", {}))
         for name, saved in state["generators"].items():
             one = self.torch_generator(name) if saved["kind"] == "torch" else self.generator(name)
             seeding.set_generator_state(one, saved)

@@ -52,7 +52,7 @@ def test_a_run_keeps_what_it_has_found_after_it_was_resumed_too(first: bool, mon
         resumed.load_state_dict(state)
         assert products.onednn_is_faster() is first
     with Run(seed=0) as older:
-        older.load_state_dict({name: one for name, one in state.items() if name != "products_by_onednn"})
+        older.load_state_dict({name: one for name, one in state.items() if name != "trials"})
         assert products.onednn_is_faster() is not first
 
 
@@ -60,7 +60,7 @@ def test_what_a_run_has_found_does_not_count_where_products_are_not_exact(monkey
     monkeypatch.delenv(products.VARIABLE, raising=False)
     monkeypatch.setattr(products, "_may_be_exact", lambda: False)
     with Run(seed=0) as run:
-        run.products_by_onednn = True
+        run.trials["products_by_onednn"] = True
         assert not products.onednn_is_faster()
 
 

@@ -24,10 +24,12 @@ from rein.data_structures import Experience, LossInfo
 from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
 from rein.framework.updating.compile_beside import CompilingProcess
 from rein.framework.updating.gradients import Batch, losses, total_loss
+from rein.framework.updating.graph_products import give_to_microkernel
 from rein.framework.updating.product_sizes import graph_pays
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
 from rein.runtime.active import ACTIVE
+from rein.runtime.microkernel import is_faster
 from rein.runtime.products import by_onednn
 from rein.runtime.run import NoRunError
 from rein.statistics.host_scalar import HostScalar
@@ -307,6 +309,8 @@ def _record(
     inputs = [slot.get() for slot in slots.values()] + leaves
     with _outside_of_any_run():
         graph = make_fx(update, _BIASES_APART, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
+    if is_faster():
+        give_to_microkernel(graph)
     result = _Graph(graph, list(slots.values()), has_gradient, loss_structure[0], graph_pays(graph))
     return _Recording(graph, inputs, result)
 

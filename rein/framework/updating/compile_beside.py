@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from rein.framework.updating.graph_products import product_operation
 from rein.runtime.processes.sending import pack, unpack
 
 _NICENESS = 5
@@ -96,6 +97,7 @@ def _compile_task(parent: int) -> None:
     from rein.runtime.processes.living import end_with_parent
 
     end_with_parent(parent)
+    product_operation()  # Recorded graphs may have it.
     os.nice(_NICENESS)
     graph, forms, options = unpack(sys.stdin.buffer.read())
     torch.set_num_threads(1)
