@@ -59,7 +59,7 @@ def clip_by_global_norm_(
         raise ValueError(f"the global norm of {len(present)} tensors is {norm.item()}")
     # On the host the number is at hand: most gradients are short enough, and stay as they are.
     if present and not (norm.is_cpu and norm.item() <= max_norm):
-        factor = (max_norm / norm.clamp(min=_TINY)).clamp(max=1.0)
+        factor = norm_factor(norm, max_norm)
         torch._foreach_mul_(present, factor.item() if factor.is_cpu else factor)
     return norm
 
@@ -80,8 +80,7 @@ def clip_by_norm_(tensors: Iterable[Tensor | None], max_norm: float) -> Tensor:
     if not present:
         return torch.zeros(0)
     norms = _norms(present)
-    factors = (max_norm / norms.clamp(min=_TINY)).clamp(max=1.0)
-    torch._foreach_mul_(present, list(factors.unbind()))
+    torch._foreach_mul_(present, list(norm_factor(norms, max_norm).unbind()))
     return norms
 
 
@@ -98,6 +97,19 @@ def clip_by_value_(tensors: Iterable[Tensor | None], max_value: float) -> None:
     if present:
         torch._foreach_clamp_min_(present, -max_value)
         torch._foreach_clamp_max_(present, max_value)
+
+
+def norm_factor(norm: Tensor, max_norm: float) -> Tensor:
+    """Gives what to multiply something by so that its norm is at most `max_norm`.
+
+    Args:
+        norm: [...] Euclidean norms.
+        max_norm: bound on each.
+
+    Returns:
+        [...] factors, at most 1.
+    """
+    return (max_norm / norm.clamp(min=_TINY)).clamp(max=1.0)
 
 
 def _norms(tensors: list[Tensor]) -> Tensor:

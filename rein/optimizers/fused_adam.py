@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, optim
 
 
-class _Counts(NamedTuple):
+class Counts(NamedTuple):
     """Numbers of steps of the parameters of a group."""
 
     together: Tensor
     """[N]"""
     views: list[Tensor]
     """[] each, what the state of the optimizer has."""
+    are_equal: bool
 
 
 @torch.no_grad()
@@ -32,32 +33,32 @@ def fused_adam_step(optimizer: optim.Adam) -> bool:
         False if nothing was done, because something is needed that only torch's own step does: other kernels, other
         devices, a state that is not there yet.
     """
-    # By the first parameter of a group.
-    counts: dict[Tensor, _Counts] = optimizer.__dict__.setdefault("_counts", {})
     groups = []
     for group in optimizer.param_groups:
         parameters = [p for p in group["params"] if p.grad is not None]
         states = [optimizer.state.get(p) for p in parameters]
-        if not _is_simple(group) or not all(states) or not all(map(_is_simple_tensor, parameters)):
+        if not is_simple(group) or not all(states) or not all(map(is_simple_tensor, parameters)):
             return False
         groups.append((group, parameters, states))
     for group, parameters, states in groups:
         if parameters:
-            _step(group, parameters, states, counts)
+            _step(optimizer, group, parameters, states)
     return True
 
 
-def _is_simple(group: dict[str, Any]) -> bool:
+def is_simple(group: dict[str, Any]) -> bool:
+    """Whether a group wants nothing that only torch's own step does."""
     unusual = group["amsgrad"] or group["maximize"] or group.get("capturable") or group.get("differentiable")
     return bool(group["fused"]) and not unusual and isinstance(group["lr"], float)
 
 
-def _is_simple_tensor(parameter: Tensor) -> bool:
+def is_simple_tensor(parameter: Tensor) -> bool:
+    """Whether the kernel for the host is made for a parameter."""
     return parameter.is_cpu and parameter.dtype == torch.float32
 
 
-def _step(group: dict[str, Any], parameters: list[Tensor], states: list[Any], counts: dict[Tensor, _Counts]) -> None:
-    steps = _counted_up(group, parameters, states, counts)
+def _step(optimizer: optim.Adam, group: dict[str, Any], parameters: list[Tensor], states: list[Any]) -> None:
+    steps = _counted_up(optimizer, group, parameters, states)
     beta1, beta2 = group["betas"]
     torch._fused_adam_(
         parameters,
@@ -79,19 +80,36 @@ def _step(group: dict[str, Any], parameters: list[Tensor], states: list[Any], co
 
 
 def _counted_up(
-    group: dict[str, Any], parameters: list[Tensor], states: list[Any], counts: dict[Tensor, _Counts]
+    optimizer: optim.Adam, group: dict[str, Any], parameters: list[Tensor], states: list[Any]
 ) -> list[Tensor]:
     """Adds one to the numbers of steps, and returns them."""
-    steps = [state["step"] for state in states]
     if len(parameters) < len(group["params"]):
+        # They are not equal any more: looked at again when all are stepped.
+        optimizer.__dict__.setdefault("_counts", {}).pop(group["params"][0], None)
+        steps = [state["step"] for state in states]
         torch._foreach_add_(steps, 1)
         return steps
-    found = counts.get(parameters[0])
+    found = counts_of(optimizer, parameters, states)
+    found.together.add_(1)
+    return found.views
+
+
+def counts_of(optimizer: optim.Adam, parameters: list[Tensor], states: list[Any]) -> Counts:
+    """The numbers of steps of all parameters of a group, in one tensor from here on.
+
+    Args:
+        optimizer: that has made the steps.
+        parameters: of the group.
+        states: what the optimizer keeps of each.
+    """
+    # By the first parameter of a group.
+    counts: dict[Tensor, Counts] = optimizer.__dict__.setdefault("_counts", {})
+    found, steps = counts.get(parameters[0]), [state["step"] for state in states]
     # Loading a state puts other tensors there.
     if found is None or len(found.views) != len(steps) or not all(map(is_, found.views, steps)):
         together = torch.stack(steps)
-        found = counts[parameters[0]] = _Counts(together, list(together.unbind()))
+        found = Counts(together, list(together.unbind()), bool((together == together[0]).all()))
+        counts[parameters[0]] = found
         for state, view in zip(states, found.views, strict=True):
             state["step"] = view
-    found.together.add_(1)
-    return found.views
+    return found

@@ -13,8 +13,9 @@ import torch
 import rein.zoo
 from rein.config import fresh_configs
 from rein.framework import Batch, ReplayTraining
-from rein.framework.updating import compilation, compile_when
-from rein.framework.updating.gradients import differentiate, handled_parameters, losses
+from rein.framework.updating import compilation, compile_when, recording
+from rein.framework.updating.gradients import NonFiniteLossError, differentiate, handled_parameters, losses
+from rein.optimizers import adam_in_graph
 from rein.runtime import LinearScheduler, summary
 from rein.runtime.schedules import as_scheduler
 from rein.training.launch import configure, start_run
@@ -116,10 +117,10 @@ def test_products_in_bfloat16_are_compiled_too_and_keep_their_biases(
         _check_gradients(trainer, batch)
         settings = trainer.algorithm.learning.settings
         parameters = handled_parameters(trainer.algorithm.optimizers())
-        recording = compilation._record(trainer.algorithm, settings, parameters, [batch], [None])
-    assert ("bfloat16" in recording.graph.code) == enable_amp
+        recorded = recording.record(trainer.algorithm, settings, parameters, [batch], [None])
+    assert ("bfloat16" in recorded.graph.code) == enable_amp
     # Apart, biases are added by the next kernel; in bfloat16 they would be added to what is rounded already.
-    assert ("addmm" in recording.graph.code) == enable_amp
+    assert ("addmm" in recorded.graph.code) == enable_amp
 
 
 @pytest.mark.usefixtures("not_optimized")
@@ -130,6 +131,7 @@ def test_a_compiled_update_with_infinite_gradients_is_left_out(
     algorithm, learning = trainer.algorithm, trainer.algorithm.learning
     with trainer.run, summary.record_if(lambda: False):
         batch = _batches(trainer, 1, monkeypatch)[0]
+        learning._compiled = None  # Then it is as in a gradient worker, which makes no updates.
         gradients = learning.compute_gradients([batch])
         assert gradients.squares is not None
         before = [parameter.detach().clone() for parameter in algorithm.parameters()]
@@ -140,6 +142,126 @@ def test_a_compiled_update_with_infinite_gradients_is_left_out(
                 not torch.equal(old, new.detach()) for old, new in zip(before, algorithm.parameters(), strict=True)
             ]
             assert any(moved) == is_applied
+
+
+# Whole updates, the optimizers' steps included.
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are made in graphs, also of many parameters."""
+    monkeypatch.setattr(adam_in_graph, "LARGEST", 10**9)
+
+
+def _state(algorithm: Any) -> list[torch.Tensor]:
+    """Parameters and buffers, and what optimizers keep of the parameters that have moved."""
+    kept = [
+        value
+        for optimizer in algorithm.optimizers()
+        for parameter in optimizer.parameters()
+        for value in optimizer.state.get(parameter, {}).values()
+        if optimizer.state[parameter]["step"] > 0
+    ]
+    return [value.detach() for value in (*algorithm.parameters(), *algorithm.buffers(), *kept)]
+
+
+def _after(trainer: Trainer, batch: Batch, compiled: Any) -> list[torch.Tensor]:
+    """The state after three updates, compiled or not, from the same random numbers."""
+    learning = trainer.algorithm.learning
+    learning._compiled = compiled
+    torch.manual_seed(5)
+    for _ in range(3):
+        learning.update([batch])
+    return [value.clone() for value in _state(trainer.algorithm)]
+
+
+def _check_whole_updates(trainer: Trainer, batch: Batch) -> None:
+    algorithm, learning = trainer.algorithm, trainer.algorithm.learning
+    before = copy.deepcopy(algorithm.state_dict()), [copy.deepcopy(one.state_dict()) for one in algorithm.optimizers()]
+    expected = _after(trainer, batch, None)
+    algorithm.load_state_dict(before[0])
+    for optimizer, state in zip(algorithm.optimizers(), before[1], strict=True):
+        optimizer.load_state_dict(state)
+    compiled = compilation.CompiledUpdate(algorithm, learning.settings, handled_parameters(algorithm.optimizers()))
+    found = _after(trainer, batch, compiled)
+    assert compiled._graphs
+    assert all(graph is not None and graph.stepped for graph in compiled._graphs.values())
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.usefixtures("not_optimized", "at_once")
+def test_whole_updates_are_those_of_the_optimizers(
+    entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer(entry)
+    with trainer.run, summary.record_if(lambda: False):
+        _check_whole_updates(trainer, _batches(trainer, 2, monkeypatch)[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", ["sac_pendulum", "td3_pendulum", "ppo_cartpole"])
+@pytest.mark.usefixtures("at_once")
+def test_whole_updates_of_optimized_graphs(entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer(entry)
+    with trainer.run, summary.record_if(lambda: False):
+        _check_whole_updates(trainer, _batches(trainer, 2, monkeypatch)[-1])
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_a_whole_update_that_is_not_finite_changes_nothing_and_is_counted(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    algorithm, learning = trainer.algorithm, trainer.algorithm.learning
+    with trainer.run, summary.record_if(lambda: False):
+        batch = _batches(trainer, 1, monkeypatch)[0]
+        info = batch.experience.rollout_info
+        bad = info._replace(advantages=info.advantages * math.inf)
+        before = [value.clone() for value in _state(algorithm)]
+        with pytest.raises(NonFiniteLossError, match="No parameter was changed"):
+            learning.update([batch._replace(experience=batch.experience._replace(rollout_info=bad))])
+        assert all(torch.equal(one, other) for one, other in zip(before, _state(algorithm), strict=True))
+        learning.update([batch])
+        assert not all(torch.equal(one, other) for one, other in zip(before, _state(algorithm), strict=True))
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_steps_of_many_parameters_are_left_to_torch(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adam_in_graph, "LARGEST", 100)
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    with trainer.run, summary.record_if(lambda: False):
+        _batches(trainer, 1, monkeypatch)
+    assert [graph.stepped for graph in trainer.algorithm.learning._compiled._graphs.values()] == [[]]
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_an_optimizer_that_moves_some_of_its_parameters_steps_by_itself(
+    make_trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    algorithm, learning = trainer.algorithm, trainer.algorithm.learning
+    unused = torch.nn.Parameter(torch.ones(3))
+    algorithm.register_parameter("unused", unused)
+    algorithm.optimizers()[0].param_groups[0]["params"].append(unused)
+    with trainer.run, summary.record_if(lambda: False):
+        _batches(trainer, 2, monkeypatch)
+    graphs = learning._compiled._graphs
+    assert [bool(graph.stepped) for graph in graphs.values()] == [False]
+    assert unused.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.usefixtures("not_optimized")
+def test_a_hook_of_an_optimizer_is_called(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
+    calls: list[int] = []
+    with trainer.run, summary.record_if(lambda: False):
+        _batches(trainer, 1, monkeypatch)
+        trainer.algorithm.optimizers()[0].register_step_post_hook(lambda *_: calls.append(1))
+        _batches(trainer, 1, monkeypatch)
+    assert calls
 
 
 @pytest.mark.slow
@@ -158,7 +280,7 @@ def test_td3_has_a_graph_for_each_form_of_its_update(make_trainer: Any) -> None:
     with trainer.run, summary.record_if(lambda: False):
         while algorithm._num_updates.get() < 4:
             algorithm.train_iter()
-    assert [key[0] for key in algorithm.learning._compiled._graphs] == [False, True]
+    assert [key[0][0] for key in algorithm.learning._compiled._graphs] == [False, True]
 
 
 @pytest.mark.usefixtures("not_optimized")
@@ -201,7 +323,7 @@ def _check_that_recording_draws_nothing(trainer: Trainer, batch: Any) -> None:
     parameters = handled_parameters(algorithm.optimizers())
     compiled = compilation.CompiledUpdate(algorithm, algorithm.learning.settings, parameters)
     state = torch.random.get_rng_state()
-    assert compiled._now("form", [batch], [None]) is not None
+    assert compiled._now(compiled._asked([batch], [None], []), [batch], [None]) is not None
     assert torch.equal(torch.random.get_rng_state(), state)
 
 

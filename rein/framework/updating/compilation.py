@@ -1,9 +1,9 @@
-"""Losses and gradients of a minibatch as one compiled graph, for `TrainerConfig.compile`.
+"""Updates as compiled graphs, for `TrainerConfig.compile`.
 
 An update in eager mode is some hundred small operations, and for networks of usual size Python and dispatch take as long
-as the arithmetic. Here the update is run once on tensors without data, which records every operation that `train_step`,
-`calc_loss` and differentiation make; inductor turns that record into a few fused kernels. Random numbers come from
-torch's generator in the same order as without compilation, so results differ by rounding only.
+as the arithmetic. Here it is recorded (`rein.framework.updating.recording`), and inductor turns the record into a few fused
+kernels: losses and gradients, and, where all optimizers are `Adam`, clipping and their steps as well. Results differ by
+rounding only.
 
 What is recorded has no branches: whatever depends on the state of Python objects would be frozen as it was. So only
 algorithms that say `is_compilable` are compiled (each class for itself: what a subclass adds is not known), those whose
@@ -12,101 +12,59 @@ refused update is made without compilation, and the reason is logged once.
 """
 
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
 from torch import Tensor
 
 from rein import nest
-from rein.data_structures import Experience, LossInfo
-from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
+from rein.data_structures import LossInfo
 from rein.framework.updating.compile_beside import CompilingProcess
-from rein.framework.updating.gradients import Batch, losses, total_loss
-from rein.framework.updating.graph_products import give_to_microkernel
-from rein.framework.updating.product_sizes import graph_pays
+from rein.framework.updating.gradients import Batch
+from rein.framework.updating.recording import (
+    OPTIONS,
+    Graph,
+    NotCompilableError,
+    Outputs,
+    Recording,
+    StepsApartError,
+    Weights,
+    kept_by,
+    record,
+    rows_of,
+)
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
-from rein.runtime.active import ACTIVE
-from rein.runtime.microkernel import is_faster
-from rein.runtime.products import by_onednn
-from rein.runtime.run import NoRunError
-from rein.statistics.host_scalar import HostScalar
+from rein.optimizers.adam_in_graph import AdamInGraph
 
 if TYPE_CHECKING:
-    from torch.fx import GraphModule
-
     from rein.framework.algorithm import Algorithm
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = {"fallback_random": True, "size_asserts": False}
 MAX_GRAPHS = 4
 
-
-def _product_plus_bias(bias: Tensor, left: Tensor, right: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    # Where the product is rounded to bfloat16, the bias is added before that.
-    if left.dtype != torch.float32 or beta != 1 or alpha != 1:
-        return NotImplemented
-    return (torch.mm(left, right) if left.ndim == 2 else torch.bmm(left, right)) + bias
-
-
-_BIASES_APART: dict[Any, Callable[..., Any]] = {
-    torch.ops.aten.addmm.default: _product_plus_bias,
-    torch.ops.aten.baddbmm.default: _product_plus_bias,
-}
-"""A product with a bias first fills its result with copies of it; apart, the kernel that comes next adds the bias."""
-
 T = TypeVar("T")
-
-Weights = Sequence[Tensor | None]
-"""Importance weights [B] of each batch."""
 
 Result = tuple[LossInfo, list[Nest], list[Tensor | None], Tensor]
 """Averaged losses, priorities of each batch, the gradients of all parameters that are optimized, and the sum of their
 squares."""
 
 
-class NotCompilableError(Exception):
-    """Why an update cannot be compiled."""
+class _Asked(NamedTuple):
+    """What is wanted of a graph."""
 
+    form: Hashable
+    """Of the update and its data."""
+    data: list[Tensor]
+    steps: list[AdamInGraph]
+    """Optimizers that it shall step."""
 
-class _Slot(NamedTuple):
-    """Where a module keeps a tensor."""
-
-    tensors: dict[str, Any]
-    name: str
-
-    def get(self) -> Tensor:
-        """The tensor that is there now, without gradient."""
-        return self.tensors[self.name].detach()
-
-
-class _Graph(NamedTuple):
-    run: Callable[..., Any]
-    state: list[_Slot]
-    """Parameters and buffers, the first inputs."""
-    has_gradient: list[bool]
-    """Of each parameter that is optimized, whether this form of update moves it."""
-    losses: Any
-    """Structure of the losses and priorities."""
-    products_by_onednn: bool
-
-
-class _Recording(NamedTuple):
-    """A graph as it was recorded, to be optimized by inductor."""
-
-    graph: "GraphModule"
-    inputs: list[Any]
-    """Tensors."""
-    result: _Graph
-
-    def optimized(self) -> _Graph:
-        """The graph that runs."""
-        from torch._inductor import compile as compile_graph
-
-        return self.result._replace(run=compile_graph(self.graph, self.inputs, options=_OPTIONS))
+    @property
+    def key(self) -> Hashable:
+        """Of the graph."""
+        return self.form, bool(self.steps)
 
 
 class CompiledUpdate:
@@ -131,12 +89,15 @@ class CompiledUpdate:
         """
         self._beside = beside
         self._on_compiled = on_compiled
-        self._pending: dict[Hashable, tuple[CompilingProcess, _Recording]] = {}
+        self._pending: dict[Hashable, tuple[CompilingProcess, Recording]] = {}
         # A plain list keeps the algorithm from becoming a submodule of itself.
         self._algorithm = [algorithm]
         self._settings = settings
         self._parameters = list(parameters)
-        self._graphs: dict[Hashable, _Graph | None] = {}
+        self._graphs: dict[Hashable, Graph | None] = {}
+        self._steps: list[AdamInGraph] = []
+        self._stepped: list[Any] = []
+        self._apart: set[Hashable] = set()
         self._refusal = _refusal(algorithm, settings)
         if self._refusal is not None:
             logger.log(logging.INFO if beside else logging.WARNING, "updates are not compiled: %s", self._refusal)
@@ -148,26 +109,71 @@ class CompiledUpdate:
             batches: [B, T, ...] each.
             weights: importance weights of each.
         """
-        if self._refusal is not None:
+        asked = self._asked(batches, weights, [])
+        if self._refusal is not None or (self._steps and asked.form not in self._apart):
             return None
-        data = nest.flatten([_rows(batch, weight) for batch, weight in zip(batches, weights, strict=True)])
+        graph = self._graph(asked, batches, weights)
+        if graph is None:
+            return None
+        outputs = graph(asked.data)
+        found = iter(outputs.rest)
+        gradients = [next(found) if has else None for has in graph.has_gradient]
+        return outputs.loss_info, outputs.priorities, gradients, outputs.squares
+
+    def at_once(self, batches: Sequence[Batch], weights: Weights, optimizers: Sequence[Any]) -> Outputs | None:
+        """A whole update: losses, gradients, and the steps of all optimizers; None if nothing was done.
+
+        Nothing is done where it is not compiled (yet), where a graph cannot step an optimizer or is not made to, and where
+        the loss or a gradient is not finite. After the first call `__call__` compiles only what cannot be made at once.
+
+        Args:
+            batches: [B, T, ...] each.
+            weights: importance weights of each.
+            optimizers: of the algorithm.
+        """
+        steps = self._steps_of(optimizers)
+        if self._refusal is not None or not steps:
+            return None
+        asked = self._asked(batches, weights, steps)
+        graph = None if asked.form in self._apart else self._graph(asked, batches, weights)
+        if graph is None or any(step.rates() is None for step in graph.stepped):
+            return None
+        outputs = graph(asked.data, kept_by(steps))
+        if not (math.isfinite(outputs.loss_info.loss.item()) and math.isfinite(outputs.squares.item())):
+            return None
+        for step, norm in zip(graph.stepped, outputs.rest, strict=True):
+            step.made(norm)
+        return outputs
+
+    def _steps_of(self, optimizers: Sequence[Any]) -> list[AdamInGraph]:
+        """How a graph makes the steps of optimizers; empty where it cannot."""
+        if not all(map(AdamInGraph.is_possible, optimizers)):
+            self._steps = []
+        elif self._stepped != list(optimizers):
+            self._steps, self._stepped = AdamInGraph.for_all(optimizers), list(optimizers)
+        return self._steps
+
+    def _asked(self, batches: Sequence[Batch], weights: Weights, steps: list[AdamInGraph]) -> _Asked:
+        data = nest.flatten([rows_of(batch, weight) for batch, weight in zip(batches, weights, strict=True)])
         kinds = tuple((batch.is_offline, batch.pre_train) for batch in batches)
         form = self._algorithm[0].update_form()
-        key = (form, kinds, tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data))
+        shapes = tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in data)
+        return _Asked((form, kinds, shapes), data, steps)
+
+    def _graph(self, asked: _Asked, batches: Sequence[Batch], weights: Weights) -> Graph | None:
+        """The graph for what is asked, compiled if it has to be; None if there is none, or none yet."""
+        key = asked.key
         graph = self._graphs.get(key)
-        if graph is None:
-            if key in self._graphs or (key not in self._pending and self._num_graphs >= MAX_GRAPHS):
-                return None
-            graph = self._beside_training(key, batches, weights) if self._beside else self._now(key, batches, weights)
-            if graph is None:
-                return None
-        with torch.no_grad(), by_onednn(graph.products_by_onednn):
-            outputs = graph.run(*[slot.get() for slot in graph.state], *data)
-        split = len(outputs) - sum(graph.has_gradient)
-        found = iter(outputs[split:])
-        gradients = [next(found) if has else None for has in graph.has_gradient]
-        loss_info, priorities = graph.losses.unflatten(outputs[: split - 1])
-        return loss_info, priorities, gradients, outputs[split - 1]
+        if graph is not None or key in self._graphs:
+            return graph
+        if key not in self._pending and self._num_graphs >= MAX_GRAPHS:
+            return None
+        try:
+            return (self._beside_training if self._beside else self._now)(asked, batches, weights)
+        except StepsApartError as error:
+            logger.info("the update of %s is compiled without the step: %s", self._algorithm[0].name, error)
+            self._apart.add(asked.form)
+            return None
 
     def __reduce__(self) -> Any:
         """A copy of the algorithm, in this process or another, compiles for itself."""
@@ -177,21 +183,22 @@ class CompiledUpdate:
     def _num_graphs(self) -> int:
         return len(self._graphs) + len(self._pending)
 
-    def _now(self, key: Hashable, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
+    def _now(self, asked: _Asked, batches: Sequence[Batch], weights: Weights) -> Graph | None:
         """Compiles while training waits."""
         logger.info(
             "compiling the update of %s; this takes up to a minute the first time, and seconds later on",
             self._algorithm[0].name,
         )
-        graph = self._attempt(lambda: self._record(batches, weights).optimized())
-        self._graphs[key] = graph
+        graph = self._attempt(lambda: self._record(asked, batches, weights).optimized())
+        self._graphs[asked.key] = graph
         self._tell(graph)
         return graph
 
-    def _beside_training(self, key: Hashable, batches: Sequence[Batch], weights: Weights) -> _Graph | None:
+    def _beside_training(self, asked: _Asked, batches: Sequence[Batch], weights: Weights) -> Graph | None:
         """Begins to compile in another process; when that has ended, takes what it has left for inductor."""
+        key = asked.key
         if key not in self._pending:
-            begun = self._attempt(lambda: self._begin(batches, weights))
+            begun = self._attempt(lambda: self._begin(asked, batches, weights))
             if begun is not None:
                 self._pending[key] = begun
                 logger.info("compiling the update of %s beside training", self._algorithm[0].name)
@@ -208,17 +215,19 @@ class CompiledUpdate:
         self._tell(graph)
         return graph
 
-    def _begin(self, batches: Sequence[Batch], weights: Weights) -> tuple[CompilingProcess, _Recording]:
-        recording = self._record(batches, weights)
-        return CompilingProcess(recording.graph, recording.inputs, _OPTIONS), recording
+    def _begin(self, asked: _Asked, batches: Sequence[Batch], weights: Weights) -> tuple[CompilingProcess, Recording]:
+        recording = self._record(asked, batches, weights)
+        return CompilingProcess(recording.graph, recording.inputs, OPTIONS), recording
 
-    def _record(self, batches: Sequence[Batch], weights: Weights) -> _Recording:
-        return _record(self._algorithm[0], self._settings, self._parameters, batches, weights)
+    def _record(self, asked: _Asked, batches: Sequence[Batch], weights: Weights) -> Recording:
+        return record(self._algorithm[0], self._settings, self._parameters, batches, weights, asked.steps)
 
     def _attempt(self, step: Callable[[], T]) -> T | None:
         """What a step of compiling gives; None if it cannot be done, and then nothing is compiled any more."""
         try:
             return step()
+        except StepsApartError:
+            raise
         except NotCompilableError as error:
             self._refuse(str(error))
         except Exception as error:  # Whatever the compiler cannot do: the same update without it is always right.
@@ -229,7 +238,7 @@ class CompiledUpdate:
         self._refusal = reason
         logger.warning("the update of %s is not compiled: %s", self._algorithm[0].name, reason)
 
-    def _tell(self, graph: _Graph | None) -> None:
+    def _tell(self, graph: Graph | None) -> None:
         if graph is not None:
             logger.info("the update of %s is compiled", self._algorithm[0].name)
             if self._on_compiled is not None:
@@ -254,103 +263,3 @@ def _refusal(algorithm: "Algorithm", settings: UpdateSettings) -> str | None:
                 f"{type(module).__name__} keeps statistics of what an update computes, which compiled ones do not tell"
             )
     return None
-
-
-def _rows(batch: Batch, weights: Tensor | None) -> Nest:
-    """The tensors of a batch."""
-    experience = batch.experience
-    rollout_info = distributions_to_params(experience.rollout_info)
-    return experience.time_step, experience.state, rollout_info, () if weights is None else weights
-
-
-def _record(
-    algorithm: "Algorithm",
-    settings: UpdateSettings,
-    optimized: Sequence[Tensor],
-    batches: Sequence[Batch],
-    weights: Weights,
-) -> _Recording:
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    info_specs = [extract_spec(batch.experience.rollout_info, from_dim=2) for batch in batches]
-    rows = [_rows(batch, weight) for batch, weight in zip(batches, weights, strict=True)]
-    leaves, structure = nest.flatten(rows), nest.structure_of(rows)
-    slots = _slots(algorithm)
-    names = {id(parameter): name for name, parameter in algorithm.named_parameters()}
-    trained = [names[id(parameter)] for parameter in optimized]
-    has_gradient: list[bool] = []
-    loss_structure: list[Any] = []
-
-    def update(*inputs: Tensor) -> list[Tensor]:
-        state = dict(zip(slots, inputs, strict=False))
-        state.update({name: state[name].detach().requires_grad_() for name in trained})
-        parts = []
-        with torch.enable_grad(), _with_tensors(algorithm, state):
-            inputs_of = structure.unflatten(inputs[len(slots) :])
-            for batch, spec, (time_step, rollout_state, params, importance) in zip(
-                batches, info_specs, inputs_of, strict=True
-            ):
-                rollout_info = params_to_distributions(params, spec)
-                experience = Experience(time_step, state=rollout_state, rollout_info=rollout_info)
-                weight = importance if isinstance(importance, Tensor) else None
-                parts.append(losses(algorithm, batch._replace(experience=experience), weight, settings).loss_info)
-            loss_info = total_loss(parts)
-            if not isinstance(loss_info.loss, Tensor):
-                raise NotCompilableError("the update has no loss")
-            gradients = torch.autograd.grad(loss_info.loss, [state[name] for name in trained], allow_unused=True)
-        has_gradient[:] = [gradient is not None for gradient in gradients]
-        priorities = [nest.detach(part.priority) for part in parts]
-        result = (loss_info._replace(loss=loss_info.loss.detach(), priority=()), priorities)
-        loss_structure[:] = [nest.structure_of(result)]
-        given = [gradient for gradient in gradients if gradient is not None]
-        squares = torch.stack([gradient.float().square().sum() for gradient in given]).sum()
-        return [*nest.flatten(result), squares, *given]
-
-    inputs = [slot.get() for slot in slots.values()] + leaves
-    with _outside_of_any_run():
-        graph = make_fx(update, _BIASES_APART, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
-    if is_faster():
-        give_to_microkernel(graph)
-    result = _Graph(graph, list(slots.values()), has_gradient, loss_structure[0], graph_pays(graph))
-    return _Recording(graph, inputs, result)
-
-
-def _slots(algorithm: "Algorithm") -> dict[str, _Slot]:
-    """Where the parameters and buffers are that a graph gets as inputs, by name.
-
-    Numbers on the host are not among them if `update_form` says what depends on them.
-    """
-    host = set()
-    if algorithm.update_form() is not None:
-        host = {id(b) for module in algorithm.modules() if isinstance(module, HostScalar) for b in module.buffers()}
-    slots = {}
-    for names in (algorithm.named_parameters(), algorithm.named_buffers()):
-        for name, tensor in names:
-            path, _, attribute = name.rpartition(".")
-            module = algorithm.get_submodule(path)
-            if id(tensor) not in host:
-                slots[name] = _Slot(
-                    module._parameters if attribute in module._parameters else module._buffers, attribute
-                )
-    return slots
-
-
-@contextmanager
-def _with_tensors(algorithm: "Algorithm", state: dict[str, Tensor]) -> Iterator[None]:
-    """Puts `state` in the place of parameters and buffers."""
-    from torch.nn.utils.stateless import _reparametrize_module
-
-    with _reparametrize_module(algorithm, state, tie_weights=True):
-        yield
-
-
-@contextmanager
-def _outside_of_any_run() -> Iterator[None]:
-    """Within it there are no summaries, and schedules cannot be read: a compiled graph would keep the value of now."""
-    token = ACTIVE.set(None)
-    try:
-        yield
-    except NoRunError as error:
-        raise NotCompilableError("it depends on a schedule, whose value of now a compiled graph would keep") from error
-    finally:
-        ACTIVE.reset(token)

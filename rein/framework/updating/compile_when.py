@@ -6,7 +6,7 @@ from functools import cache
 
 from rein.runtime.run import current_run_or_none
 
-LEARNT_SECONDS = 10.0
+LEARNT_SECONDS = 3.0
 """Learning that must have been done first: many runs are over before compilation would be."""
 LEFT_SECONDS = 90.0
 """Learning that must be left, by the pace so far: compilation takes a processor for up to a minute."""

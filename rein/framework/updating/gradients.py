@@ -91,10 +91,7 @@ def compute_gradients(
     Raises:
         NonFiniteLossError: the loss is NaN or infinite.
     """
-    weights = [importance_weights(settings, batch.experience.batch_info) for batch in batches]
-    if settings.burn_in_steps:
-        batches = [burned_in(algorithm, batch, settings.burn_in_steps) for batch in batches]
-    inputs = time_major(batches[-1].experience.time_step) if algorithm.has_own_after_update else ()
+    batches, weights, inputs = _ready(algorithm, batches, settings)
     # What is summarized is not compiled: summaries may look at anything.
     if compiled is not None and not summary.should_record_summaries():
         result = compiled(batches, weights)
@@ -110,6 +107,16 @@ def compute_gradients(
         loss_info = total_loss([part.loss_info for part in parts])
         values = differentiate(algorithm, loss_info, parameters)
     return Gradients(values, loss_info, [part.loss_info.priority for part in parts], inputs, parts[-1].info)
+
+
+def _ready(
+    algorithm: "Algorithm", batches: Sequence[Batch], settings: UpdateSettings
+) -> tuple[Sequence[Batch], list[Tensor | None], Nest]:
+    """Batches to learn from, their importance weights [B], and the inputs that `after_update` gets."""
+    weights = [importance_weights(settings, batch.experience.batch_info) for batch in batches]
+    if settings.burn_in_steps:
+        batches = [burned_in(algorithm, batch, settings.burn_in_steps) for batch in batches]
+    return batches, weights, time_major(batches[-1].experience.time_step) if algorithm.has_own_after_update else ()
 
 
 class Losses(NamedTuple):
@@ -201,8 +208,43 @@ def apply_gradients(
         optimizers: those of `algorithm`.
     """
     if step_optimizers(algorithm, gradients.values, parameters, optimizers, gradients.squares):
-        algorithm.after_update(gradients.inputs, gradients.info)
-        tell_update(algorithm, gradients.loss_info)
+        _after_update(algorithm, gradients)
+
+
+def update_at_once(
+    algorithm: "Algorithm",
+    batches: Sequence[Batch],
+    settings: UpdateSettings,
+    optimizers: Sequence[Any],
+    compiled: "CompiledUpdate",
+) -> Gradients | None:
+    """What `compute_gradients` and `apply_gradients` do in a row, by one graph; None if it cannot, and nothing was done.
+
+    Args:
+        algorithm: what learns.
+        batches: at least one.
+        settings: how it learns.
+        optimizers: those of `algorithm`.
+        compiled: has the graph.
+
+    Returns:
+        Everything but the gradients, which nobody has seen.
+    """
+    if algorithm._gradient_mean is not None:
+        return None
+    batches, weights, inputs = _ready(algorithm, batches, settings)
+    outputs = compiled.at_once(batches, weights, optimizers)
+    if outputs is None:
+        return None
+    admits(algorithm, [], [], outputs.squares.item())
+    gradients = Gradients([], outputs.loss_info, outputs.priorities, inputs, squares=outputs.squares)
+    _after_update(algorithm, gradients)
+    return gradients
+
+
+def _after_update(algorithm: "Algorithm", gradients: Gradients) -> None:
+    algorithm.after_update(gradients.inputs, gradients.info)
+    tell_update(algorithm, gradients.loss_info)
 
 
 def step_optimizers(

@@ -37,6 +37,7 @@ from rein.framework.updating.gradients import (
     apply_gradients,
     compute_gradients,
     handled_parameters,
+    update_at_once,
     valid_masks,
 )
 from rein.framework.updating.product_sizes import update_pays, weight_sizes
@@ -315,8 +316,10 @@ class ReplayTraining:
         """One update from the sum of the losses of some batches; returns the number of samples trained on."""
         with timer("learn"):
             before = time.perf_counter()
-            gradients = self.compute_gradients(batches)
-            self.apply_gradients(gradients)
+            gradients = self._update_at_once(batches)
+            if gradients is None:
+                gradients = self.compute_gradients(batches)
+                self.apply_gradients(gradients)
             if self.compile_when.is_waiting:
                 self.compile_when.learnt(time.perf_counter() - before)
         if self.train_info_spec is None and not nest.is_empty(gradients.info):
@@ -329,16 +332,27 @@ class ReplayTraining:
             self.learner.summarize_train(last, gradients.info, gradients.loss_info, params)
         return sum(batch.experience.step_type.numel() for batch in batches)
 
+    def _update_at_once(self, batches: Sequence[Batch]) -> Gradients | None:
+        """An update by one compiled graph, the optimizers' steps included; None if there is none."""
+        compiled = self._compiled_update()
+        if compiled is None or summary.should_record_summaries():
+            return None
+        return update_at_once(self.learner, batches, self.settings, self.optimized()[0], compiled)
+
     def compute_gradients(self, batches: Sequence[Batch]) -> Gradients:
         """Gradients of an update; nothing is changed by it."""
         parameters = self.optimized()[1]
-        if self._compiled is None and self.compile_when.is_due() and not summary.should_record_summaries():
-            when = self.compile_when
-            self._compiled = CompiledUpdate(self.learner, self.settings, parameters, when.is_waiting, when.compiled)
         if self._weight_sizes is None:
             self._weight_sizes = weight_sizes(parameters)
         by_onednn = update_pays(self._weight_sizes, batches, self.settings)
-        return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled, by_onednn)
+        return compute_gradients(self.learner, batches, self.settings, parameters, self._compiled_update(), by_onednn)
+
+    def _compiled_update(self) -> CompiledUpdate | None:
+        """What makes compiled updates, from the moment on when compiling pays."""
+        if self._compiled is None and self.compile_when.is_due() and not summary.should_record_summaries():
+            when, parameters = self.compile_when, self.optimized()[1]
+            self._compiled = CompiledUpdate(self.learner, self.settings, parameters, when.is_waiting, when.compiled)
+        return self._compiled
 
     def apply_gradients(self, gradients: Gradients) -> None:
         """Steps the optimizers, and lets the learner do what follows an update."""
