@@ -27,9 +27,10 @@ BUFFER_STEPS = 1_000_000
 
 
 def ceiling(seconds: float) -> None:
-    """Updates per second if a SAC update were nothing but its matrix products, in the fastest form by the faster library."""
+    """Updates per second if a SAC update were nothing but its matrix products, in the fastest form by whatever is fastest."""
     import torch
 
+    from rein.runtime.microkernel import Form, is_faster, multiply
     from rein.runtime.products import by_onednn, onednn_is_faster
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
@@ -44,13 +45,17 @@ def ceiling(seconds: float) -> None:
         "weight gradient": (flop, lambda: torch.mm(batch.t(), out)),
         "bmm of two": (2 * flop, lambda: torch.bmm(shared, twins, out=twin_out)),
     }
-    libraries = {"": False} | ({" by oneDNN": True} if onednn_is_faster() else {})
+    by_microkernel = Form.of((256, 256), (256, 1), (256, 256), (256, 1))
+    makers = {"": (False, forms)} | ({" by oneDNN": (True, forms)} if onednn_is_faster() else {})
+    if is_faster():
+        microkernel = {"mm": (flop, lambda: multiply(batch, weight, form=by_microkernel, out=out))}
+        makers[" by the microkernel"] = (False, microkernel)
     rates = {}
-    for library, is_onednn in libraries.items():
+    for maker, (is_onednn, made) in makers.items():
         with torch.no_grad(), by_onednn(is_onednn):
-            for form, (work, call) in forms.items():
+            for form, (work, call) in made.items():
                 rate = calls_per_second(call, seconds / len(forms), 20).result()["value"]
-                rates[form + library] = work * rate / 1e9
+                rates[form + maker] = work * rate / 1e9
     best = max(rates.values())
     emit("update/sac", "updates/s", value=best * 1e9 / SAC_UPDATE_FLOP, gflops=best, forms=rates)
 
