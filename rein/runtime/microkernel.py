@@ -14,6 +14,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from threading import Thread
 from typing import NamedTuple
 
 import torch
@@ -157,6 +158,19 @@ def multiply(a: Tensor, b: Tensor, *, form: tuple[int, ...], out: Tensor) -> Non
 def is_faster() -> bool:
     """Whether the kernel is there, exact, and faster than `torch.mm`; what a run has found once, it keeps."""
     return kept("products_by_microkernel", VARIABLE, _found)
+
+
+def is_ready() -> bool:
+    """Whether `is_faster` answers at once; if not, the glue is compiled from now on, in a thread."""
+    if os.environ.get(VARIABLE, "") == "0":
+        return True
+    if not _preparing:
+        _preparing.append(Thread(target=_is_there, name="microkernel", daemon=True))
+        _preparing[0].start()
+    return not _preparing[0].is_alive()
+
+
+_preparing: list[Thread] = []
 
 
 @cache

@@ -430,6 +430,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> type[ImaginedProcess]:
     """It pays at once to compile, and another process does it."""
     kind = type("Process", (ImaginedProcess,), {})
     monkeypatch.setattr(compilation, "CompilingProcess", kind)
+    monkeypatch.setattr(compilation, "is_ready", lambda: True)
     monkeypatch.setattr(compile_when, "LEARNT_SECONDS", 0.0)
     monkeypatch.setattr(compile_when, "LEFT_SECONDS", 0.0)
     monkeypatch.setattr(compile_when, "can_compile", lambda: True)

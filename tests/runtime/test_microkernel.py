@@ -1,6 +1,7 @@
 """Products by the microkernel: any sizes and strides, any number of threads, the same numbers as torch's."""
 
 import itertools
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -131,6 +132,25 @@ def test_one_that_is_not_exact_is_never_used(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(microkernel, "multiply", rough)
     monkeypatch.setenv(microkernel.VARIABLE, "1")
     assert not microkernel.is_faster()
+
+
+def test_it_is_compiled_in_a_thread_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(microkernel, "_is_there", may_end.wait)
+    monkeypatch.setattr(microkernel, "_preparing", [])
+    monkeypatch.delenv(microkernel.VARIABLE, raising=False)
+    assert [microkernel.is_ready(), microkernel.is_ready()] == [False, False]
+    may_end.set()
+    microkernel._preparing[0].join()
+    assert microkernel.is_ready()
+    assert len(microkernel._preparing) == 1
+
+
+def test_where_it_is_not_wanted_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(microkernel, "_preparing", [])
+    monkeypatch.setenv(microkernel.VARIABLE, "0")
+    assert microkernel.is_ready()
+    assert microkernel._preparing == []
 
 
 def test_a_torch_without_it_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:

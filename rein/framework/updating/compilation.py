@@ -37,6 +37,7 @@ from rein.framework.updating.recording import (
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
 from rein.optimizers.adam_in_graph import AdamInGraph
+from rein.runtime.microkernel import is_ready
 
 if TYPE_CHECKING:
     from rein.framework.algorithm import Algorithm
@@ -198,6 +199,8 @@ class CompiledUpdate:
         """Begins to compile in another process; when that has ended, takes what it has left for inductor."""
         key = asked.key
         if key not in self._pending:
+            if not is_ready():
+                return None
             begun = self._attempt(lambda: self._begin(asked, batches, weights))
             if begun is not None:
                 self._pending[key] = begun
