@@ -79,9 +79,9 @@ class CompilingProcess:
         self._log.seek(0)
         said = self._log.read().decode(errors="replace").strip().splitlines()
         self._log.close()
-        return (
-            None if self._process.returncode == 0 else (said[-1] if said else f"exit code {self._process.returncode}")
-        )
+        if self._process.returncode == 0:
+            return None
+        return f"the compiling process ended with {self._process.returncode}" + (f": {said[-1]}" if said else "")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
