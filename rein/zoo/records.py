@@ -45,7 +45,8 @@ _FRESH_HEAD = """
 ## Fresh seeds
 
 Entries chosen by lot, with the date as the seed of the lot, and trained on seeds that no record has (`rein verify --sample 10
---fresh --date DATE`): {held} of {number} hold their bar.
+--fresh --date DATE`): {held} of {number} hold their bar. "Before" marks what was trained with settings that the entry has no
+longer.
 
 | date | entry | seeds | bar | score | per seed | met |
 |---|---|---|---|---|---|---|
@@ -88,7 +89,7 @@ def write_record(record: dict[str, Any], directory: Path = RESULTS) -> Path:
 
 def write_fresh(record: dict[str, Any], date: str, directory: Path = RESULTS) -> None:
     """Notes how an entry that was chosen by lot did on seeds that its record has not, and brings the page up to date."""
-    facts = ("name", "measure", "bar", "at_most", "in_every_seed", "met", "score", "commit")
+    facts = ("name", "measure", "bar", "at_most", "in_every_seed", "met", "score", "commit", "settings")
     scores = {seed["seed"]: seed[record["measure"]] for seed in record["seeds"]}
     path = directory / "fresh" / f"{date}_{record['name']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,9 +140,11 @@ def _fresh_seeds(directory: Path) -> str:
     for one in found:
         show = score_writer(one)
         scores = ", ".join(f"{show(score)}" for score in one["scores"].values())
+        entry = task_entries().get(one["name"])
+        changed = ["the conf"] if entry is None else changed_settings(one, entry)
         cells = [
             one["date"],
-            one["name"],
+            one["name"] + (f" (before {', '.join(changed)} changed)" if changed else ""),
             ", ".join(one["scores"]),
             bar_text(one, show),
             f"**{show(one['score'])}**",

@@ -133,6 +133,16 @@ def test_fresh_seeds_have_a_table_of_their_own(tmp_path: Path) -> None:
     assert len(list((tmp_path / "results").glob("*.json"))) == 1
 
 
+def test_fresh_seeds_of_settings_that_have_changed_since_are_marked(tmp_path: Path) -> None:
+    entry = task_entries()["ppo_cartpole"]
+    settings = trained_settings(entry.path)
+    old = settings._replace(chosen={**settings.chosen, "PPOLoss.gamma": "0.5"})
+    facts = make_record(measure="mean_return", at_most=None, in_every_seed=False, commit="0")
+    write_fresh({**facts, **settings_facts(entry, old)}, "2026-11-18", tmp_path / "results")
+    page = (tmp_path / "results.md").read_text()
+    assert "| 2026-11-18 | ppo_cartpole (before PPOLoss.gamma changed) |" in page
+
+
 def test_success_rates_are_shown_as_percentages_with_upper_bars(tmp_path: Path) -> None:
     seed = {"seed": 0, "mean_return": -14.9, "success_rate": 0.02, "seconds": 60.0, "curve": []}
     record = make_record(measure="success_rate", bar=None, at_most=0.15, score=0.02, seeds=[seed])
