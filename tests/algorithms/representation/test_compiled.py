@@ -47,8 +47,15 @@ def test_compiled_training_is_that_of_eager_updates(name, monkeypatch, caplog):
     assert "not compiled" not in caplog.text
     assert "is compiled" in caplog.text
     eager, compiled = (dict(agent.named_parameters()) for agent in agents)
+    # What the loss does not depend on, such as a number added to all logits, has gradients of rounding errors, and Adam makes
+    # steps of full length by them.
+    roots = {p: one["exp_avg_sq"].sqrt() for o in agents[0].optimizers() for p, one in o.state.items()}
+    smallest = 1e-6 * max(root.max() for root in roots.values())
+    moves = {key: roots.get(p, torch.ones(p.shape)) > smallest for key, p in eager.items()}
+    assert torch.cat([one.flatten() for one in moves.values()]).float().mean() > 0.5
     for key, parameter in eager.items():
-        torch.testing.assert_close(compiled[key], parameter, rtol=1e-3, atol=1e-4, msg=key)
+        found, expected = compiled[key][moves[key]], parameter[moves[key]]
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=key)
 
 
 class Falling(Scheduler):
