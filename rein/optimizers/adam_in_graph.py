@@ -32,6 +32,11 @@ def computed_once(scalar: Tensor) -> Tensor:
     return scalar.expand(_NOT_UNROLLED).amax(0)
 
 
+def has_hooks(optimizer: Any) -> bool:
+    """Whether somebody wants to be called at each step of an optimizer of torch."""
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
 class Stepped(NamedTuple):
     """What a step makes, in the order of the parameters."""
 
@@ -71,7 +76,7 @@ class AdamInGraph:
     @staticmethod
     def is_possible(optimizer: object) -> bool:
         """Whether a graph can make the steps of an optimizer."""
-        if type(optimizer) is not Adam or optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        if type(optimizer) is not Adam or has_hooks(optimizer):
             return False
         groups = optimizer.param_groups
         return all(is_simple(group) and all(map(is_simple_tensor, group["params"])) for group in groups)

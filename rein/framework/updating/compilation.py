@@ -36,7 +36,7 @@ from rein.framework.updating.recording import (
 )
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
-from rein.optimizers.adam_in_graph import AdamInGraph
+from rein.optimizers.adam_in_graph import AdamInGraph, has_hooks
 from rein.runtime.microkernel import is_ready
 
 if TYPE_CHECKING:
@@ -110,8 +110,10 @@ class CompiledUpdate:
             batches: [B, T, ...] each.
             weights: importance weights of each.
         """
+        if self._refusal is not None:
+            return None
         asked = self._asked(batches, weights, [])
-        if self._refusal is not None or (self._steps and asked.form not in self._apart):
+        if self._steps and asked.form not in self._apart:
             return None
         graph = self._graph(asked, batches, weights)
         if graph is None:
@@ -132,9 +134,9 @@ class CompiledUpdate:
             weights: importance weights of each.
             optimizers: of the algorithm.
         """
-        steps = self._steps_of(optimizers)
-        if self._refusal is not None or not steps:
+        if not self.makes_steps(optimizers):
             return None
+        steps = self._steps
         asked = self._asked(batches, weights, steps)
         graph = None if asked.form in self._apart else self._graph(asked, batches, weights)
         if graph is None or any(step.rates() is None for step in graph.stepped):
@@ -146,13 +148,13 @@ class CompiledUpdate:
             step.made(norm)
         return outputs
 
-    def _steps_of(self, optimizers: Sequence[Any]) -> list[AdamInGraph]:
-        """How a graph makes the steps of optimizers; empty where it cannot."""
-        if not all(map(AdamInGraph.is_possible, optimizers)):
-            self._steps = []
-        elif self._stepped != list(optimizers):
+    def makes_steps(self, optimizers: Sequence[Any]) -> bool:
+        """Whether graphs make the steps of optimizers, if they make updates at all."""
+        if self._stepped != list(optimizers):
             self._steps, self._stepped = AdamInGraph.for_all(optimizers), list(optimizers)
-        return self._steps
+        elif any(has_hooks(step.optimizer) for step in self._steps):
+            self._steps = []
+        return bool(self._steps) and self._refusal is None
 
     def _asked(self, batches: Sequence[Batch], weights: Weights, steps: list[AdamInGraph]) -> _Asked:
         data = nest.flatten([rows_of(batch, weight) for batch, weight in zip(batches, weights, strict=True)])

@@ -230,7 +230,7 @@ def update_at_once(
     Returns:
         Everything but the gradients, which nobody has seen.
     """
-    if algorithm._gradient_mean is not None:
+    if algorithm._gradient_mean is not None or not compiled.makes_steps(optimizers):
         return None
     batches, weights, inputs = _ready(algorithm, batches, settings)
     outputs = compiled.at_once(batches, weights, optimizers)
