@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rein.algorithms.off_policy.dqn import DqnAlgorithm
+from rein.algorithms.off_policy.dqn import DqnAlgorithm, chance
 from rein.algorithms.off_policy.sac_structures import SacInfo
 from rein.distributions import Categorical
 from rein.learners.base import Learner
@@ -91,7 +91,8 @@ class DDQN(Learner):
     ) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Any]]:
         """The best action [E, 1], or with chance epsilon, for each environment by itself, a random one."""
         scores = self.actor.get_q_scores(obs, rhs, done)
-        choose = self.algorithm._epsilon_greedy_choice(0.0 if deterministic else self.epsilon)
+        is_random = chance(scores["q1"][..., 0], 0.0 if deterministic else self.epsilon)
+        choose = self.algorithm._epsilon_greedy_choice(is_random)
         action = choose(Categorical(logits=scores["q1"]))[0].unsqueeze(-1)
         return action, action, {**rhs, **scores["rhs"]}, {}
 

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rein import nest
 from rein.algorithms.losses import OneStepTDLoss, OneStepTDQRLoss, TDQRLoss
 from rein.algorithms.losses.critics import Critics, sequence_priority
 from rein.algorithms.off_policy.sac import SacAlgorithm
@@ -148,12 +149,18 @@ class DqnAlgorithm(SacAlgorithm):
 
     def predict_step(self, inputs: TimeStep, state: SacState) -> AlgStep:
         """The best action, or with chance `epsilon_greedy` a random one."""
-        policy = self._pick(inputs, state.action, self._epsilon_greedy_choice(self._epsilon_greedy))
+        choose = self._epsilon_greedy_choice(chance(inputs.step_type, self._epsilon_greedy))
+        policy = self._pick(inputs, state.action, choose)
         return AlgStep(output=policy.action, state=SacState(action=policy.state))
 
     def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """The best action, or with chance `rollout_epsilon_greedy` a random one."""
-        return self._pick(inputs, state, self._epsilon_greedy_choice(self._rollout_epsilon_greedy()))
+        is_random = chance(inputs.step_type, self._rollout_epsilon_greedy())
+        if is_random is not None and is_random.device.type == "cpu" and bool(is_random.all()):
+            if not self._has_mask and not nest.flatten(self.rollout_state_spec):
+                # All are random: nobody asks the critics.
+                return Policy(torch.randint(self._num_actions, is_random.shape, device="cpu"), (), (), state=state)
+        return self._pick(inputs, state, self._epsilon_greedy_choice(is_random))
 
     def explore_at(self, rate: float) -> None:
         """Makes the chance of a random action in a rollout step `rate`, for good."""
@@ -167,11 +174,10 @@ class DqnAlgorithm(SacAlgorithm):
         # `explore_at` may change the chance later.
         return HostGreedyPolicy.of(self._critic_networks.networks, lambda: self._rollout_epsilon_greedy())
 
-    def _epsilon_greedy_choice(self, epsilon: float) -> Choose:
+    def _epsilon_greedy_choice(self, is_random: Tensor | None) -> Choose:
         def choose(distribution: Any) -> tuple[Tensor, Any]:
             action = distribution.mode
-            if epsilon > 0.0:
-                is_random = torch.rand(action.shape, device=action.device) < epsilon
+            if is_random is not None:
                 action = torch.where(is_random, self._uniform(distribution), action)
             return action, ()
 
@@ -259,6 +265,11 @@ class DqnAlgorithm(SacAlgorithm):
     def _weighted(self, q: Tensor) -> Tensor:
         """One number for each action: the mean of its quantiles, or the weighted sum of a vector reward."""
         return q.mean(-1) if self._has_quantiles else super()._weighted(q)
+
+
+def chance(like: Tensor, epsilon: float) -> Tensor | None:
+    """Where actions are random: booleans of the shape and device of `like`; None if they nowhere can be."""
+    return torch.rand(like.shape, device=like.device) < epsilon if epsilon > 0.0 else None
 
 
 _PICK_ACTIONS = (

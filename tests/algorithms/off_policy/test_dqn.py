@@ -150,6 +150,14 @@ def test_rollouts_explore_with_epsilon_and_evaluation_does_not(batch: Any) -> No
     )
 
 
+def test_nobody_asks_the_critics_where_all_actions_are_random(monkeypatch: Any) -> None:
+    algorithm = make(rollout_epsilon_greedy=1.0)
+    monkeypatch.setattr(algorithm, "_q", None)
+    assert set(act(algorithm, "rollout_step", 100).tolist()) == {0, 1}
+    with pytest.raises(TypeError):
+        act(algorithm, "predict_step", 1)
+
+
 def test_priorities_come_with_the_loss_if_asked_for(batch: Any, update: Any) -> None:
     assert update(make(), *batch)[1].priority == ()
     assert update(make(calculate_priority=True), *batch)[1].priority.tolist() == pytest.approx([2.96 / 2**0.5])
