@@ -4,7 +4,8 @@
 first. For products of 256x64x64 that is longer than the arithmetic. Torch ships the kernel that oneDNN multiplies a block
 by (`at::native::cpublas::brgemm`), and whatever it needs of a factor, rows without gaps, most factors of an update have.
 Here is the glue: a function in C++, compiled the way inductor compiles its kernels, which turns a factor that lies the
-other way, shares the rows or columns among the threads, and calls that kernel.
+other way, shares the rows or columns among the threads, leaves out rows of zeros where they are many (a sample without
+gradient is one: the critic that is not the lowest has none for the policy), and calls that kernel.
 
 It takes a C++ compiler and a processor with AVX-512: on others the kernel falls back to the library that `torch.mm` calls,
 and a trial of some milliseconds says so.
@@ -64,14 +65,40 @@ static float* scratch(std::vector<float>& held, int64_t size) {
     return held.data();
 }
 
+// Whether there is anything but zeros.
+static bool has_any(const float* row, int64_t size) {
+    constexpr int64_t step = 64;
+    const uint32_t* bits = reinterpret_cast<const uint32_t*>(row);
+    int64_t i = 0;
+    for (; i + step <= size; i += step) {
+        uint32_t any = 0;
+        for (int64_t j = 0; j < step; ++j) any |= bits[i + j] << 1;
+        if (any) return true;
+    }
+    for (; i < size; ++i)
+        if (bits[i] << 1) return true;
+    return false;
+}
+
 extern "C" void kernel(const float* a, const float* b, float* c, int64_t batch, int64_t m, int64_t n, int64_t k,
                        int64_t a_batch, int64_t a_row, int64_t a_column,
                        int64_t b_batch, int64_t b_row, int64_t b_column, uintptr_t brgemm) {
     const auto multiply = reinterpret_cast<Brgemm>(brgemm);
     const bool copies_a = (k > 1 && a_column != 1) || (m > 1 && a_row < k);
     const bool copies_b = (n > 1 && b_column != 1) || (k > 1 && b_row < n);
+    if (copies_a && a_row == 1 && n < 32 && m >= 64 && k >= 64) {
+        // Turned, a large factor needs no copy, and what has to be copied is thin.
+        static thread_local std::vector<float> held;
+        float* turned = scratch(held, n * m);
+        for (int64_t which = 0; which < batch; ++which) {
+            kernel(b + which * b_batch, a + which * a_batch, turned, 1, n, m, k,
+                   0, b_column, b_row, 0, a_column, a_row, brgemm);
+            in_rows(turned, m, n, 1, m, c + which * m * n);
+        }
+        return;
+    }
     // Below a million operations starting a second thread takes longer than it saves.
-    const double operations = 2.0 * batch * m * n * k;
+    const double operations = 2.0 * batch * m * std::max<int64_t>(n, 16) * k;
     const int64_t threads = operations < 1e6 || omp_in_parallel() ? 1 : omp_get_max_threads();
     // Each thread copies what only it needs: a part of the rows with all of B, or a part of the columns with all of A.
     const int64_t pieces = batch % threads == 0 ? 1 : threads;
@@ -99,7 +126,33 @@ extern "C" void kernel(const float* a, const float* b, float* c, int64_t batch, 
             right = to;
             right_row = columns;
         }
-        multiply(rows, columns, k, left_row, right_row, n, false, left, right, c + (which * m + i) * n + j, false);
+        float* result = c + (which * m + i) * n + j;
+        if (!copies_a && std::min(columns, k) >= 32 && rows >= 64) {
+            static thread_local std::vector<int64_t> used;
+            static thread_local std::vector<float> held_c;
+            used.clear();
+            for (int64_t row = 0; row < rows; ++row)
+                if (has_any(left + row * left_row, k)) used.push_back(row);
+            // The kernel is made anew for each number of rows, so these are few.
+            const int64_t count = (used.size() + 15) / 16 * 16;
+            if (4 * count <= 3 * rows) {
+                float* packed = scratch(held_a, count * k);
+                float* products = scratch(held_c, count * columns);
+                for (size_t row = 0; row < used.size(); ++row)
+                    std::copy_n(left + used[row] * left_row, k, packed + row * k);
+                std::fill(packed + used.size() * k, packed + count * k, 0.0f);
+                if (count) multiply(count, columns, k, k, right_row, columns, false, packed, right, products, false);
+                size_t next = 0;
+                for (int64_t row = 0; row < rows; ++row) {
+                    if (next < used.size() && used[next] == row)
+                        std::copy_n(products + next++ * columns, columns, result + row * n);
+                    else
+                        std::fill_n(result + row * n, columns, 0.0f);
+                }
+                return;
+            }
+        }
+        multiply(rows, columns, k, left_row, right_row, n, false, left, right, result, false);
     };
     const int64_t tasks = batch * pieces;
     if (threads == 1) {

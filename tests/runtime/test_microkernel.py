@@ -90,6 +90,46 @@ def test_large_ones_have_the_same_bits_with_any_number_of_threads(
 
 
 @needs_kernel
+@pytest.mark.parametrize("shape", [(256, 256, 64), (2, 256, 40, 70), (2, 70, 256, 64)])
+@pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 0.9, 1.0])
+def test_rows_of_zeros_give_zeros_and_others_what_they_gave(shape: tuple[int, ...], share: float) -> None:
+    *lead, m, k, n = shape
+    a, b = torch.randn(*lead, m, k), torch.randn(*lead, k, n)
+    is_used = torch.rand(*lead, m, 1) < share
+    rows = torch.where(is_used, a, -0.0)
+    rows[..., : k - 1] = torch.where(torch.rand(*lead, m, 1) < 0.3, 0.0, rows[..., : k - 1])
+    # With ones in their place no row is left out.
+    full = product(torch.where(rows.abs().sum(-1, keepdim=True) > 0.0, rows, 1.0), b)
+    expected = torch.where(rows.abs().sum(-1, keepdim=True) > 0.0, full, 0.0)
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        assert torch.equal(product(rows, b), expected)
+    check(rows, b)
+
+
+@needs_kernel
+def test_rows_of_zeros_hide_nothing_that_is_not_finite() -> None:
+    a, b = torch.zeros(256, 64), torch.randn(64, 64)
+    a[7, 63], a[200, 0] = torch.nan, torch.inf
+    found = product(a, b)
+    assert found[7].isnan().all()
+    assert not found[200].isfinite().any()
+    assert (found.abs().sum(1) == 0.0).sum() == 254
+
+
+@needs_kernel
+@pytest.mark.parametrize("shape", [(256, 256, 17), (2, 100, 70, 5), (64, 64, 1), (256, 300, 31)])
+def test_thin_ones_with_a_turned_factor(shape: tuple[int, ...]) -> None:
+    *lead, m, k, n = shape
+    a, b = torch.randn(*lead, k, m).mT, torch.randn(*lead, k, 2 * n)[..., :n]
+    check(a, b)
+    found = product(a, b)
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        assert torch.equal(product(a, b), found)
+
+
+@needs_kernel
 def test_rows_that_are_repeated() -> None:
     row, column = torch.randn(1, 20), torch.randn(20, 1)
     check(row.expand(30, 20), column.expand(20, 40))

@@ -156,10 +156,10 @@ class DqnAlgorithm(SacAlgorithm):
     def _explore(self, inputs: TimeStep, state: SacActionState) -> Policy:
         """The best action, or with chance `rollout_epsilon_greedy` a random one."""
         is_random = chance(inputs.step_type, self._rollout_epsilon_greedy())
-        if is_random is not None and is_random.device.type == "cpu" and bool(is_random.all()):
-            if not self._has_mask and not nest.flatten(self.rollout_state_spec):
-                # All are random: nobody asks the critics.
-                return Policy(torch.randint(self._num_actions, is_random.shape, device="cpu"), (), (), state=state)
+        needs_critics = self._has_mask or bool(nest.flatten(self.rollout_state_spec))
+        if is_random is not None and not needs_critics and is_random.device.type == "cpu" and bool(is_random.all()):
+            # All are random: nobody asks the critics.
+            return Policy(torch.randint(self._num_actions, is_random.shape, device="cpu"), (), (), state=state)
         return self._pick(inputs, state, self._epsilon_greedy_choice(is_random))
 
     def explore_at(self, rate: float) -> None:

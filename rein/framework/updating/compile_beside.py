@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from rein.framework.updating.graph_products import product_operation
+from rein.framework.updating.graph_sums import stored_operation
 from rein.runtime.processes.sending import pack, unpack
 
 _NICENESS = 5
@@ -97,7 +98,7 @@ def _compile_task(parent: int) -> None:
     from rein.runtime.processes.living import end_with_parent
 
     end_with_parent(parent)
-    product_operation()  # Recorded graphs may have it.
+    product_operation(), stored_operation()  # Recorded graphs may have them.
     os.nice(_NICENESS)
     graph, forms, options = unpack(sys.stdin.buffer.read())
     torch.set_num_threads(1)

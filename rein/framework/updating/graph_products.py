@@ -1,7 +1,8 @@
-"""The small products of a recorded graph, given to oneDNN's microkernel; see `rein.runtime.microkernel`.
+"""The products of a recorded graph: what nobody uses of them is left out, small ones are made by oneDNN's microkernel.
 
-In the graph a product becomes an operation of our own, `rein::product`, and inductor is told how to lower it: as it lowers
-`mm`, to a call outside of its kernels that writes into memory which inductor has planned.
+In the graph a small product becomes an operation of our own, `rein::product`, and inductor is told how to lower it: as it
+lowers `mm`, to a call outside of its kernels that writes into memory which inductor has planned. See
+`rein.runtime.microkernel`.
 """
 
 import logging
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.bmm.default)
+_TURNS = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
+_SLICE = torch.ops.aten.slice.Tensor
 _NAME = "rein_product_1"
 """Graphs in inductor's cache call it; another number where its arguments change."""
 
@@ -33,10 +36,73 @@ def give_to_microkernel(graph: "GraphModule") -> None:
     operation = product_operation()
     if operation is None:
         return
-    for node in graph.graph.nodes:
-        if node.target in _PRODUCTS and _is_for_microkernel(node):
-            node.target = operation
+    products = [node for node in graph.graph.nodes if node.target in _PRODUCTS and _is_for_microkernel(node)]
+    for node in products:
+        node.target = operation
+    _turn_once(graph, products)
     graph.recompile()
+
+
+def leave_out_columns(graph: "GraphModule") -> None:
+    """Makes only those columns of a product that are used, such as the gradient of the actions in what a critic sees.
+
+    Args:
+        graph: of a recorded update.
+    """
+    for node in list(graph.graph.nodes):
+        if node.target not in _PRODUCTS:
+            continue
+        last = node.meta["val"].ndim - 1
+        # What differentiation splits and nobody takes is still there.
+        users = [user for user in node.users if user.users]
+        kept = {user.args[1:] for user in users if user.target is _SLICE and user.args[1:2] == (last,)}
+        if len(kept) != 1 or any(user.target is not _SLICE for user in node.users):
+            continue
+        (range_kept,) = kept
+        if any(user.args[1:] != range_kept for user in users):
+            continue
+        left, right = node.args
+        with graph.graph.inserting_before(node):
+            columns = _call(graph, _SLICE, right, *range_kept)
+            narrow = _call(graph, node.target, left, columns)
+        for user in users:
+            user.replace_all_uses_with(narrow)
+        for user in [*node.users, node]:
+            graph.graph.erase_node(user)
+    graph.recompile()
+
+
+def _turn_once(graph: "GraphModule", products: "list[Node]") -> None:
+    """Lets products that share a right factor which lies the other way have one copy of it."""
+    turned: dict[Any, list[Node]] = {}
+    for node in products:
+        right: Any = node.args[1]
+        value = right.meta["val"]
+        if right.target in _TURNS and value.stride(-1) != 1 and min(value.shape[-2:]) > 1:
+            turned.setdefault((_source(right.args[0]), right.target, right.args[1:]), []).append(node)
+    for sharing in turned.values():
+        if len(sharing) > 1:
+            first: Any = sharing[0].args[1]
+            with graph.graph.inserting_after(first):
+                copy = graph.graph.call_function(
+                    torch.ops.aten.clone.default, (first,), {"memory_format": torch.contiguous_format}
+                )
+            copy.meta["val"] = first.meta["val"].contiguous()
+            for node in sharing:
+                node.args = (node.args[0], copy)
+
+
+def _source(node: Any) -> Any:
+    while node.target is torch.ops.aten.detach.default:
+        node = node.args[0]
+    return node
+
+
+def _call(graph: "GraphModule", target: Any, *args: Any) -> "Node":
+    """A new node, with its value without data."""
+    node = graph.graph.call_function(target, args)
+    node.meta["val"] = target(*(arg.meta["val"] if hasattr(arg, "meta") else arg for arg in args))
+    return node
 
 
 def _is_for_microkernel(node: "Node") -> bool:

@@ -16,7 +16,8 @@ from rein import nest
 from rein.data_structures import Experience, LossInfo
 from rein.distributions import distributions_to_params, extract_spec, params_to_distributions
 from rein.framework.updating.gradients import Batch, losses, total_loss
-from rein.framework.updating.graph_products import give_to_microkernel
+from rein.framework.updating.graph_products import give_to_microkernel, leave_out_columns
+from rein.framework.updating.graph_sums import store_terms
 from rein.framework.updating.product_sizes import graph_pays
 from rein.framework.updating.settings import UpdateSettings
 from rein.nest import Nest
@@ -94,7 +95,7 @@ class Graph(NamedTuple):
             kept: of optimizers.
         """
         with torch.no_grad(), by_onednn(self.products_by_onednn):
-            outputs = self.run(*[slot.get() for slot in self.state], *data, *kept)
+            outputs = self.run(*[slot.tensors[slot.name] for slot in self.state], *data, *kept)
         split = len(outputs) - (len(self.stepped) or sum(self.has_gradient))
         loss_info, priorities = self.losses.unflatten(outputs[: split - 1])
         return Outputs(loss_info, priorities, outputs[split - 1], outputs[split:])
@@ -191,7 +192,7 @@ def record(
         priorities = [nest.detach(part.priority) for part in parts]
         result = (loss_info._replace(loss=loss_info.loss.detach(), priority=()), priorities)
         loss_structure[:] = [nest.structure_of(result)]
-        squares = torch.stack([one.float().square().sum() for one in gradients if one is not None]).sum()
+        squares = torch.stack([_sum_of_squares(one) for one in gradients if one is not None]).sum()
         if not steps:
             return [*nest.flatten(result), squares, *(one for one in gradients if one is not None)]
         is_finite = computed_once((torch.isfinite(loss_info.loss.detach()) & torch.isfinite(squares)).float()) > 0.0
@@ -202,10 +203,18 @@ def record(
     inputs = [slot.get() for slot in slots.values()] + leaves + kept
     with _outside_of_any_run():
         graph = make_fx(update, _BIASES_APART, tracing_mode="fake", _allow_non_fake_inputs=True)(*inputs)
+    leave_out_columns(graph)
     if is_faster():
         give_to_microkernel(graph)
+    store_terms(graph)
     result = Graph(graph, list(slots.values()), has_gradient, loss_structure[0], stepped, graph_pays(graph))
     return Recording(graph, inputs, result)
+
+
+def _sum_of_squares(gradient: Tensor) -> Tensor:
+    squares = gradient.float().square()
+    # Row by row: inductor shares rows among threads, where a sum of all takes care of rounding and of little else.
+    return squares.sum(-1).sum() if squares.ndim > 1 else squares.sum()
 
 
 def kept_by(steps: Sequence[AdamInGraph]) -> list[Tensor]:
