@@ -96,6 +96,26 @@ def calc_default_target_entropy(spec: Nest, min_prob: float = 0.1) -> float:
 
 
 @configurable
+def calc_target_entropy_by_count(spec: Nest, per_action: float = -1.0) -> float:
+    """Returns the entropy, in nats, that Haarnoja et al. (2018) let the policy of soft actor-critic keep.
+
+    That is `per_action` for each continuous action, in units of half its range, so that it does not depend on the units of
+    the environment. A discrete action has what `calc_default_target_entropy` gives. Parts of a nest add up.
+
+    Args:
+        spec: bounded action spec or nest of them.
+        per_action: see above.
+    """
+
+    def one(leaf: BoundedTensorSpec) -> float:
+        if not leaf.is_continuous:
+            return calc_default_target_entropy(leaf)
+        return float((np.log(_sizes(leaf) / 2.0) + per_action).sum())
+
+    return _sum_over_specs(one, spec)
+
+
+@configurable
 def calc_default_max_entropy(spec: Nest, fraction: float = 0.8) -> float:
     """Returns a little less, in nats, than the largest entropy that actions of `spec` can have.
 

@@ -18,9 +18,6 @@ from rein.ops.clipping import norm_factor
 from rein.optimizers.fused_adam import counts_of, is_simple, is_simple_tensor
 from rein.optimizers.torch_optimizers import Adam
 
-LARGEST = 2**16
-"""Parameters of all optimizers together up to which their steps belong into a graph. What is saved are calls; for more
-parameters the time goes into reading and writing them, and torch's fused kernel does that as fast."""
 _NOT_UNROLLED = 16
 
 
@@ -67,11 +64,8 @@ class AdamInGraph:
 
     @classmethod
     def for_all(cls, optimizers: Sequence[Any]) -> list[AdamInGraph]:
-        """What makes the steps of all optimizers of an algorithm; empty where it cannot, or would not be faster."""
-        if not all(map(cls.is_possible, optimizers)):
-            return []
-        size = sum(parameter.numel() for optimizer in optimizers for parameter in optimizer.parameters())
-        return [cls(optimizer) for optimizer in optimizers] if size <= LARGEST else []
+        """What makes the steps of all optimizers of an algorithm; empty where one of them is another or has hooks."""
+        return [cls(optimizer) for optimizer in optimizers] if all(map(cls.is_possible, optimizers)) else []
 
     @staticmethod
     def is_possible(optimizer: object) -> bool:
@@ -118,20 +112,26 @@ class AdamInGraph:
             self.optimizer.grad_norm = norm
 
     def step(
-        self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], kept: Sequence[Tensor], rates: Tensor
+        self,
+        parameters: Sequence[Tensor],
+        gradients: Sequence[Tensor],
+        squares: Sequence[Tensor],
+        kept: Sequence[Tensor],
+        rates: Tensor,
     ) -> Stepped:
         """The next step, with nothing changed.
 
         Args:
             parameters: as they are, in the order of the optimizer.
             gradients: of these.
+            squares: [] sum of the squares of each gradient.
             kept: see `kept`.
             rates: see `rates`.
         """
-        squares = torch.stack([gradient.float().square().sum() for gradient in gradients])
+        of_each = torch.stack(list(squares))
         settings = [(group, rates[i]) for i, group in enumerate(self.optimizer.param_groups) for _ in group["params"]]
         means, roots = kept[: len(gradients)], kept[len(gradients) :]
-        columns = zip(parameters, self._clipped(gradients, squares), means, roots, settings, strict=True)
+        columns = zip(parameters, self._clipped(gradients, of_each), means, roots, settings, strict=True)
         stepped = [
             adam_step(
                 parameter, gradient, mean, root, rate[0], rate[1], group["betas"], group["eps"], group["weight_decay"]
@@ -139,7 +139,7 @@ class AdamInGraph:
             for parameter, gradient, mean, root, (group, rate) in columns
         ]
         moved, new_means, new_roots = (list(one) for one in zip(*stepped, strict=True))
-        return Stepped(moved, new_means + new_roots, squares.sum().sqrt())
+        return Stepped(moved, new_means + new_roots, of_each.sum().sqrt())
 
     def _clipped(self, gradients: Sequence[Tensor], squares: Tensor) -> Sequence[Tensor]:
         """Gradients of which `squares` has the sum of the squares of each, as `BoundLater` clips them."""

@@ -227,6 +227,16 @@ def test_default_max_entropies_by_hand():
     assert D.calc_default_max_entropy(narrow, 0.5) == pytest.approx(2.0 * math.log(0.5))
 
 
+def test_target_entropy_by_count_does_not_depend_on_units():
+    ranges = [(-1.0, 1.0), (-3.0, 3.0), (0.0, 0.5)]
+    specs = [BoundedTensorSpec((2,), minimum=low, maximum=high) for low, high in ranges]
+    found = [D.calc_target_entropy_by_count(spec) for spec in specs]
+    assert found == pytest.approx([-2.0, 2 * math.log(3.0) - 2.0, 2 * math.log(0.25) - 2.0])
+    assert D.calc_target_entropy_by_count(specs[1], per_action=0.5) == pytest.approx(2 * math.log(3.0) + 1.0)
+    both = D.calc_target_entropy_by_count((DISCRETE, specs[0]))
+    assert both == pytest.approx(D.calc_default_target_entropy(DISCRETE) - 2.0)
+
+
 def test_quantised_target_entropy_by_hand():
     spec = BoundedTensorSpec((3,), minimum=-1.0, maximum=1.0)
     assert D.calc_default_target_entropy_quantized(spec, 16) == pytest.approx(3 * (-1.0 - math.log(2.0 / 16)))

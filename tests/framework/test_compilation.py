@@ -15,7 +15,6 @@ from rein.config import fresh_configs
 from rein.framework import Batch, ReplayTraining
 from rein.framework.updating import compilation, compile_when, recording
 from rein.framework.updating.gradients import NonFiniteLossError, differentiate, handled_parameters, losses
-from rein.optimizers import adam_in_graph
 from rein.runtime import LinearScheduler, summary
 from rein.runtime.schedules import as_scheduler
 from rein.training.launch import configure, start_run
@@ -147,12 +146,6 @@ def test_a_compiled_update_with_infinite_gradients_is_left_out(
 # Whole updates, the optimizers' steps included.
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps are made in graphs, also of many parameters."""
-    monkeypatch.setattr(adam_in_graph, "LARGEST", 10**9)
-
-
 def _state(algorithm: Any) -> list[torch.Tensor]:
     """Parameters and buffers, and what optimizers keep of the parameters that have moved."""
     kept = [
@@ -192,7 +185,7 @@ def _check_whole_updates(trainer: Trainer, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.usefixtures("not_optimized", "at_once")
+@pytest.mark.usefixtures("not_optimized")
 def test_whole_updates_are_those_of_the_optimizers(
     entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +196,6 @@ def test_whole_updates_are_those_of_the_optimizers(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ["sac_pendulum", "td3_pendulum", "ppo_cartpole"])
-@pytest.mark.usefixtures("at_once")
 def test_whole_updates_of_optimized_graphs(entry: str, make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make_trainer(entry)
     with trainer.run, summary.record_if(lambda: False):
@@ -226,15 +218,6 @@ def test_a_whole_update_that_is_not_finite_changes_nothing_and_is_counted(
         assert all(torch.equal(one, other) for one, other in zip(before, _state(algorithm), strict=True))
         learning.update([batch])
         assert not all(torch.equal(one, other) for one, other in zip(before, _state(algorithm), strict=True))
-
-
-@pytest.mark.usefixtures("not_optimized")
-def test_steps_of_many_parameters_are_left_to_torch(make_trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adam_in_graph, "LARGEST", 100)
-    trainer = make_trainer("ppo_cartpole", "TrainerConfig.compile=True")
-    with trainer.run, summary.record_if(lambda: False):
-        _batches(trainer, 1, monkeypatch)
-    assert [graph.stepped for graph in trainer.algorithm.learning._compiled._graphs.values()] == [[]]
 
 
 @pytest.mark.usefixtures("not_optimized")

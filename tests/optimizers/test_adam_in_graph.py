@@ -43,7 +43,8 @@ def _step(graph: AdamInGraph, gradients: list[Tensor]) -> None:
     assert rates is not None
     kept = graph.kept()
     with torch.no_grad():
-        stepped = graph.step(graph.parameters, gradients, kept, rates)
+        squares = [gradient.square().sum() for gradient in gradients]
+        stepped = graph.step(graph.parameters, gradients, squares, kept, rates)
         for old, new in zip((*graph.parameters, *kept), (*stepped.parameters, *stepped.kept), strict=True):
             old.copy_(new)
     graph.made(stepped.norm)

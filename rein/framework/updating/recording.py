@@ -192,12 +192,14 @@ def record(
         priorities = [nest.detach(part.priority) for part in parts]
         result = (loss_info._replace(loss=loss_info.loss.detach(), priority=()), priorities)
         loss_structure[:] = [nest.structure_of(result)]
-        squares = torch.stack([_sum_of_squares(one) for one in gradients if one is not None]).sum()
+        found = {name: one for name, one in zip(trained, gradients, strict=True) if one is not None}
+        squares_of = {name: _sum_of_squares(one) for name, one in found.items()}
+        squares = torch.stack(list(squares_of.values())).sum()
         if not steps:
-            return [*nest.flatten(result), squares, *(one for one in gradients if one is not None)]
+            return [*nest.flatten(result), squares, *found.values()]
         is_finite = computed_once((torch.isfinite(loss_info.loss.detach()) & torch.isfinite(squares)).float()) > 0.0
-        found = {names[id(p)]: gradient for p, gradient in zip(optimized, gradients, strict=True)}
-        norms = _make_steps(steps, names, given, found, inputs[len(slots) + len(leaves) :], is_finite, stepped)
+        given_kept = inputs[len(slots) + len(leaves) :]
+        norms = _make_steps(steps, names, given, found, squares_of, given_kept, is_finite, stepped)
         return [*nest.flatten(result), squares, *norms]
 
     inputs = [slot.get() for slot in slots.values()] + leaves + kept
@@ -226,7 +228,8 @@ def _make_steps(
     steps: Sequence[AdamInGraph],
     names: dict[int, str],
     state: Mapping[str, Tensor],
-    gradients: Mapping[str, Tensor | None],
+    gradients: Mapping[str, Tensor],
+    squares: Mapping[str, Tensor],
     kept: Sequence[Tensor],
     is_finite: Tensor,
     stepped: list[AdamInGraph],
@@ -238,13 +241,13 @@ def _make_steps(
         own = [names[id(parameter)] for parameter in step.parameters]
         averages, rates = kept[place : place + 2 * len(own)], kept[place + 2 * len(own)]
         place += 2 * len(own) + 1
-        moving = [gradient for name in own if (gradient := gradients[name]) is not None]
+        moving = [gradients[name] for name in own if name in gradients]
         if not moving:
             continue
         if len(moving) < len(own):
             raise StepsApartError(f"{step.optimizer.name} moves {len(moving)} of {len(own)} parameters")
         parameters = [state[name] for name in own]
-        made = step.step(parameters, moving, averages, rates)
+        made = step.step(parameters, moving, [squares[name] for name in own], averages, rates)
         for old, new in zip((*parameters, *averages), (*made.parameters, *made.kept), strict=True):
             old.copy_(torch.where(is_finite, new, old))
         norms.append(made.norm)

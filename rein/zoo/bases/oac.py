@@ -12,12 +12,14 @@ ENTRY = {
 }
 
 sac = import_config("sac.py")
+config("SacAlgorithm", target_entropy=None)  # Not used here; records rest on all that is given.
 
 config(
     "OacAlgorithm",
     actor_network_cls=sac.actor_network,
     critic_network_cls=sac.critic_network,
     critic_loss_ctor=OneStepTDLoss,
+    target_entropy=sac.target_entropy,
     target_update_tau=0.005,
     actor_optimizer=Adam(lr=sac.learning_rate),
     critic_optimizer=Adam(lr=sac.learning_rate),

@@ -12,6 +12,7 @@ ENTRY = {
 }
 
 sac = import_config("sac.py")
+config("SacAlgorithm", target_entropy=None)  # Not used here; records rest on all that is given.
 
 config(
     "QrsacAlgorithm",
@@ -19,6 +20,7 @@ config(
     critic_network_cls=sac.critic_network,
     use_entropy_reward=True,
     critic_loss_ctor=OneStepTDQRLoss,
+    target_entropy=sac.target_entropy,
     target_update_tau=0.005,
     actor_optimizer=Adam(lr=sac.learning_rate),
     critic_optimizer=Adam(lr=sac.learning_rate),

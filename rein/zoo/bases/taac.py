@@ -11,6 +11,7 @@ ENTRY = {
 }
 
 sac = import_config("sac.py")
+config("SacAlgorithm", target_entropy=None)  # Not used here; records rest on all that is given.
 
 config(
     "TaacAlgorithmBase",
@@ -23,4 +24,10 @@ config(
     alpha_optimizer=Adam(lr=sac.learning_rate),
 )
 config("TAACTDLoss", gamma=0.99)
-config("TrainerConfig", algorithm_ctor=TaacAlgorithm, mini_batch_length=5, mini_batch_size=128)
+config(
+    "TrainerConfig",
+    algorithm_ctor=TaacAlgorithm,
+    initial_collect_steps=1000,
+    mini_batch_length=5,
+    mini_batch_size=128,
+)

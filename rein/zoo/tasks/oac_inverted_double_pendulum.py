@@ -18,11 +18,12 @@ import_config("bases/oac.py")
 import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="InvertedDoublePendulum-v5", num_parallel_environments=4)
-config("OacAlgorithm", explore_delta=1.0)
+config("OacAlgorithm", explore_delta=1.0, target_entropy=None)
 config(
     "TrainerConfig",
     data_transformer_ctor=partial(RewardScaling, 0.1),
     num_env_steps=100_000,
+    initial_collect_steps=1000,
     replay_buffer_length=25_000,
     mini_batch_size=128,
     num_updates_per_train_iter=2,

@@ -23,6 +23,7 @@ config("create_environment", env_name="MountainCarContinuous-v0", num_parallel_e
 config(
     "SacAlgorithm",
     q_network_cls=partial(QNetwork, preprocessing_combiner=NestConcat(), fc_layer_params=sac.hidden_layers),
+    target_entropy=None,
 )
 config("DynamicActionRepeatAgent", K=10, gamma=0.99)
 config(

@@ -14,9 +14,11 @@ import_config("bases/sac.py")
 import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="rein/Balance-v0", env_kwargs={"push": 0.1}, num_parallel_environments=4)
+config("SacAlgorithm", target_entropy=None)
 config(
     "TrainerConfig",
     num_env_steps=10_000,
+    initial_collect_steps=1000,
     replay_buffer_length=5_000,
     mini_batch_size=128,
     num_updates_per_train_iter=2,

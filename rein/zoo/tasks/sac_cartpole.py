@@ -33,6 +33,7 @@ config("OneStepTDLoss", gamma=0.98, td_error_loss_fn=element_wise_huber_loss)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
+    initial_collect_steps=1000,
     replay_buffer_length=12_500,
     unroll_length=4,
     num_updates_per_train_iter=16,

@@ -15,4 +15,4 @@ import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="Hopper-v5", num_parallel_environments=4, backend="sync")
 config("SacAlgorithm", target_entropy=-3.0)
-config("TrainerConfig", num_env_steps=100_000, replay_buffer_length=25_000)
+config("TrainerConfig", num_env_steps=100_000, initial_collect_steps=1000, replay_buffer_length=25_000)

@@ -21,11 +21,13 @@ config("create_environment", env_name="rein/Moving-v0", num_parallel_environment
 config(
     "SacAlgorithm",
     q_network_cls=partial(QNetwork, fc_layer_params=(128, 128), preprocessing_combiner=NestConcat()),
+    target_entropy=None,
 )
 config("OneStepTDLoss", gamma=0.95)
 config(
     "TrainerConfig",
     num_env_steps=300_000,
+    initial_collect_steps=1000,
     replay_buffer_length=37_500,
     unroll_length=4,
     num_updates_per_train_iter=4,

@@ -15,9 +15,11 @@ import_config("bases/sac.py")
 import_config("parts/compiled_run.py")
 
 config("create_environment", env_name="Pendulum-v1", num_parallel_environments=4)
+config("SacAlgorithm", target_entropy=None)
 config(
     "TrainerConfig",
     num_env_steps=20_000,
+    initial_collect_steps=1000,
     replay_buffer_length=5_000,
     mini_batch_size=128,
     num_updates_per_train_iter=2,

@@ -36,12 +36,14 @@ config(
     critic_network_cls=partial(
         CriticNetwork, joint_fc_layer_params=(64, 64), observation_preprocessing_combiner=NestConcat()
     ),
+    target_entropy=None,
     target_update_tau=0.05,
 )
 config("OneStepTDLoss", gamma=0.95)
 config(
     "TrainerConfig",
     num_env_steps=50_000,
+    initial_collect_steps=1000,
     replay_buffer_length=12_500,
     num_updates_per_train_iter=2,
     mini_batch_size=128,

@@ -28,6 +28,7 @@ config("OneStepTDLoss", gamma=0.95)
 config(
     "TrainerConfig",
     num_env_steps=12_000,
+    initial_collect_steps=1000,
     data_transformer_ctor=partial(ImageScaleTransformer, min=0.0),
     replay_buffer_length=7_500,
     unroll_length=4,
