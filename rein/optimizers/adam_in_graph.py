@@ -61,6 +61,7 @@ class AdamInGraph:
         self._written: np.ndarray = self.last_rates.numpy()
         self._source: object = None
         self._kept: list[Tensor] = []
+        self._due: list[Any] = []
 
     @classmethod
     def for_all(cls, optimizers: Sequence[Any]) -> list[AdamInGraph]:
@@ -90,8 +91,8 @@ class AdamInGraph:
         """
         self.kept()  # From the first step on there is a state.
         self.optimizer._apply_schedules()
-        for index, group in enumerate(self.optimizer.param_groups):
-            counts = self._counts(group)
+        self._due = [self._counts(group) for group in self.optimizer.param_groups]
+        for index, (group, counts) in enumerate(zip(self.optimizer.param_groups, self._due, strict=True)):
             if not counts.are_equal:
                 return None
             step = counts.together[0].item() + 1.0
@@ -101,13 +102,13 @@ class AdamInGraph:
         return self.last_rates
 
     def made(self, norm: Tensor) -> None:
-        """Counts a step that a graph has made.
+        """Counts a step that a graph has made with the last `rates`.
 
         Args:
             norm: [] of its gradients before clipping.
         """
-        for group in self.optimizer.param_groups:
-            self._counts(group).together.add_(1)
+        for counts in self._due:
+            counts.together.add_(1)
         if self.optimizer.gradient_clipping is not None and not self.optimizer.clip_by_value:
             self.optimizer.grad_norm = norm
 

@@ -85,6 +85,24 @@ def test_products_with_one_turned_factor_share_its_copy() -> None:
         torch.testing.assert_close(found, expected)
 
 
+@needs_inductor
+def test_thin_products_of_one_factor_are_made_together() -> None:
+    x, y = torch.randn(32, 8), torch.randn(32, 8)
+    weights = [torch.randn(size, 8) for size in (6, 6, 5, 16)]
+
+    def function(x: Tensor, y: Tensor, *weights: Tensor) -> list[Tensor]:
+        means, deviations, others, wide = (weight.t() for weight in weights)
+        return [x @ means, x @ deviations, (y @ means).exp(), y @ deviations, (x + y) @ others, (x + y) @ wide]
+
+    graph = recorded(function, x, y, *weights)
+    give_to_microkernel(graph)
+    products = [node for node in graph.graph.nodes if str(node.target) == "rein.product.default"]
+    assert [node.meta["val"].shape[-1] for node in products] == [12, 12, 5, 16]
+    assert products[0].args[1] is products[1].args[1]
+    for found, expected in zip(graph(x, y, *weights), function(x, y, *weights), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_columns_that_nobody_takes_are_not_computed(lead: tuple[int, ...]) -> None:
     x, w = torch.randn(*lead, 32, 8), torch.randn(*lead, 8, 16)

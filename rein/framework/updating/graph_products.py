@@ -8,6 +8,7 @@ lowers `mm`, to a call outside of its kernels that writes into memory which indu
 import logging
 from collections.abc import Callable
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.bmm.default)
 _TURNS = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
 _SLICE = torch.ops.aten.slice.Tensor
+_LANES = 16
+"""Columns that a processor with AVX-512 multiplies at once."""
 _NAME = "rein_product_1"
 """Graphs in inductor's cache call it; another number where its arguments change."""
 
@@ -36,6 +39,7 @@ def give_to_microkernel(graph: "GraphModule") -> None:
     operation = product_operation()
     if operation is None:
         return
+    _join_thin_ones(graph)
     products = [node for node in graph.graph.nodes if node.target in _PRODUCTS and _is_for_microkernel(node)]
     for node in products:
         node.target = operation
@@ -70,6 +74,33 @@ def leave_out_columns(graph: "GraphModule") -> None:
         for user in [*node.users, node]:
             graph.graph.erase_node(user)
     graph.recompile()
+
+
+def _join_thin_ones(graph: "GraphModule") -> None:
+    """Makes products of one left factor with a few columns each, such as means and deviations of actions, together."""
+    groups: dict[Any, list[Any]] = {}
+    for node in graph.graph.nodes:
+        if node.target is torch.ops.aten.mm.default and _is_for_microkernel(node):
+            left, right = _factors(node)
+            if right.target in _TURNS and _source(right.args[0]).op == "placeholder":
+                groups.setdefault(left, []).append(node)
+    factors: dict[Any, Node] = {}
+    for left, group in groups.items():
+        sizes = [node.meta["val"].shape[-1] for node in group]
+        if len(group) == 1 or sum(sizes) > _LANES:
+            continue
+        sources = tuple(_source(node.args[1].args[0]) for node in group)
+        with graph.graph.inserting_before(group[0]):
+            if sources not in factors:
+                turned = [_call(graph, torch.ops.aten.t.default, source) for source in sources]
+                factors[sources] = graph.graph.call_function(torch.ops.aten.cat.default, (turned, 1))
+                factors[sources].meta["val"] = torch.cat([one.meta["val"] for one in turned], 1)
+            product = _call(graph, torch.ops.aten.mm.default, left, factors[sources])
+            ends = list(accumulate(sizes))
+            parts = [_call(graph, _SLICE, product, 1, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+        for node, part in zip(group, parts, strict=True):
+            node.replace_all_uses_with(part)
+            graph.graph.erase_node(node)
 
 
 def _turn_once(graph: "GraphModule", products: "list[Node]") -> None:
@@ -110,6 +141,11 @@ def _is_for_microkernel(node: "Node") -> bool:
     if any(one.dtype != torch.float32 or one.device.type != "cpu" for one in (a, b)):
         return False
     return Form.of(tuple(a.shape), a.stride(), tuple(b.shape), b.stride()).is_small
+
+
+def _factors(node: "Node") -> tuple[Any, Any]:
+    left, right = node.args
+    return left, right
 
 
 def _values(factors: Any) -> list[Tensor]:
