@@ -122,12 +122,12 @@ def _training_rows() -> list[Row]:
 
     cartpole, cheetah = "ppo/CartPole-v1", "ppo/HalfCheetah-v5"
     rows = [
-        row(cartpole, "PPO CartPole", 2.0, ours(cartpole, True) + four_peers("ppo", "CartPole-v1"), is_quick=True),
+        row(cartpole, "PPO CartPole", 4.0, ours(cartpole, True) + four_peers("ppo", "CartPole-v1"), is_quick=True),
         row(cheetah, "PPO HalfCheetah", 1.3, ours(cheetah) + four_peers("ppo", "HalfCheetah-v5")),
         row(
             "ppo/Pong",
             "PPO Pong, NatureCNN",
-            1.1,
+            1.3,
             ours("ppo/Pong") + with_both_cores(sb3_and_sbx("ppo", pong, "--warm", "1024")),
             seconds=2.0,
         ),
@@ -135,15 +135,15 @@ def _training_rows() -> list[Row]:
     for env in ("Pendulum-v1", "Hopper-v5", "HalfCheetah-v5"):
         contenders, is_first = ours(f"sac/{env}") + four_peers("sac", env, *one), env == "Pendulum-v1"
         like = "" if is_first else "sac/Pendulum-v1"
-        rows.append(row(f"sac/{env}", f"SAC {env[:-3]}", 1.0, contenders, is_quick=is_first, like=like))
+        rows.append(row(f"sac/{env}", f"SAC {env[:-3]}", 1.2, contenders, is_quick=is_first, like=like))
     contenders = ours("td3/HalfCheetah-v5") + sb3_and_sbx("td3", "HalfCheetah-v5", *one)
-    rows.append(row("td3/HalfCheetah-v5", "TD3 HalfCheetah", 1.0, contenders))
+    rows.append(row("td3/HalfCheetah-v5", "TD3 HalfCheetah", 1.2, contenders))
     contenders = ours("td3/Hopper-v5") + sb3_and_sbx("td3", "Hopper-v5", *one)
     rows.append(row("td3/Hopper-v5", "TD3 Hopper", None, contenders, is_extra=True, like="td3/HalfCheetah-v5"))
     contenders = ours("dqn/CartPole-v1", True) + sb3_and_sbx("dqn", "CartPole-v1", *one)
-    rows.append(row("dqn/CartPole-v1", "DQN CartPole", 1.5, contenders, is_quick=True))
+    rows.append(row("dqn/CartPole-v1", "DQN CartPole", 2.0, contenders, is_quick=True))
     contenders = ours("dqn/Breakout") + with_both_cores(sb3_and_sbx("dqn", breakout, *one))
-    rows.append(row("dqn/Breakout", "DQN Breakout, NatureCNN", None, contenders, seconds=1.5, max_repeats=2))
+    rows.append(row("dqn/Breakout", "DQN Breakout, NatureCNN", 1.3, contenders, seconds=1.5))
     return rows
 
 
