@@ -1,5 +1,6 @@
 """What all timings of this directory share: steady windows, processes of their own, and how busy the machine was."""
 
+import ctypes
 import json
 import os
 import resource
@@ -115,6 +116,9 @@ def parse_results(text: str) -> list[dict[str, Any]]:
     return records
 
 
+_SET_CHILD_SUBREAPER = 36
+
+
 class Measured(NamedTuple):
     """What a process printed, and what went on meanwhile."""
 
@@ -150,6 +154,7 @@ def run_measured(
     if threads is not None and is_pinned:
         cores = sorted(os.sched_getaffinity(0))[-threads:]
         command = ["taskset", "-c", ",".join(map(str, cores)), *command]
+    _adopt_orphans()
     busy, own, start = busy_seconds(), _children_seconds(), time.perf_counter()
     try:
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
@@ -157,6 +162,7 @@ def run_measured(
     except subprocess.TimeoutExpired:
         output, errors, code = "", f"took more than {timeout:.0f} s", -1
     wall = time.perf_counter() - start
+    _await_orphans()
     other = (busy_seconds() - busy - (_children_seconds() - own)) / wall
     records = parse_results(output)
     error = ""
@@ -170,6 +176,27 @@ def busy_seconds() -> float:
     with open("/proc/stat") as file:
         fields = [int(field) for field in file.readline().split()[1:9]]
     return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _adopt_orphans() -> None:
+    """Makes this process the parent of what its children leave behind, so that it is told what that has used."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _await_orphans(patience: float = 0.5) -> None:
+    """Takes note of children that have ended; waits for some time for those that are about to."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not ended:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.01)
 
 
 def _children_seconds() -> float:

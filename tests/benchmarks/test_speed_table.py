@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -332,3 +333,21 @@ def test_nothing_set_is_compared_with_the_best_by_hand_at_each_time(load):
         "| ppo/CartPole-v1, 30 s | 80 | 100 | - | 50\\* | - | 0.80 | **no** |",
         "| ppo/CartPole-v1, 300 s | 95 | 90 | - | 100\\* | - | 0.95 | met |",
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells who adopts a process")
+def test_what_a_measured_process_leaves_behind_does_not_count_as_others():
+    burn = "import time\nwhile time.process_time() < 0.4: pass"
+    leave = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {burn!r}]); print('RESULT {{\"value\": 1}}')"
+    )
+    script = (
+        "import sys, measuring\n"
+        "before = measuring._children_seconds()\n"
+        f"measured = measuring.run_measured([sys.executable, '-c', {leave!r}], None, 60)\n"
+        "measuring._await_orphans(patience=60)\n"
+        "print(measured.error, measuring._children_seconds() - before)"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True)
+    assert float(done.stdout.split()[-1]) >= 0.4
