@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 OPTIONS = {"fallback_random": True, "size_asserts": False}
 """Of inductor. Random numbers come from torch's generator in the same order as without compilation."""
 
+_MANY = 2**16
+
 Weights = Sequence[Tensor | None]
 """Importance weights [B] of each batch."""
 
@@ -215,8 +217,8 @@ def record(
 
 def _sum_of_squares(gradient: Tensor) -> Tensor:
     squares = gradient.float().square()
-    # Row by row: inductor shares rows among threads, where a sum of all takes care of rounding and of little else.
-    return squares.sum(-1).sum() if squares.ndim > 1 else squares.sum()
+    # Row by row where they are many: inductor shares rows among threads, where a sum of all takes care of rounding first.
+    return squares.sum(-1).sum() if squares.ndim > 1 and squares.numel() >= _MANY else squares.sum()
 
 
 def kept_by(steps: Sequence[AdamInGraph]) -> list[Tensor]:
