@@ -5,7 +5,6 @@ lowers `mm`, to a call outside of its kernels that writes into memory which indu
 `rein.runtime.microkernel`.
 """
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from itertools import accumulate
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from rein.framework.updating.graph_operations import teach_inductor
 from rein.runtime.microkernel import Form, multiply
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
-
-logger = logging.getLogger(__name__)
 
 _PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.bmm.default)
 _TURNS = (torch.ops.aten.t.default, torch.ops.aten.transpose.int)
@@ -56,18 +54,17 @@ def leave_out_columns(graph: "GraphModule") -> None:
     for node in list(graph.graph.nodes):
         if node.target not in _PRODUCTS:
             continue
-        last = node.meta["val"].ndim - 1
         # What differentiation splits and nobody takes is still there.
         users = [user for user in node.users if user.users]
-        kept = {user.args[1:] for user in users if user.target is _SLICE and user.args[1:2] == (last,)}
-        if len(kept) != 1 or any(user.target is not _SLICE for user in node.users):
+        ranges = {user.args[1:] for user in users if user.target is _SLICE}
+        if len(ranges) != 1 or any(user.target is not _SLICE for user in node.users):
             continue
-        (range_kept,) = kept
-        if any(user.args[1:] != range_kept for user in users):
+        (taken,) = ranges
+        if taken[0] != node.meta["val"].ndim - 1:
             continue
         left, right = node.args
         with graph.graph.inserting_before(node):
-            columns = _call(graph, _SLICE, right, *range_kept)
+            columns = _call(graph, _SLICE, right, *taken)
             narrow = _call(graph, node.target, left, columns)
         for user in users:
             user.replace_all_uses_with(narrow)
@@ -155,28 +152,11 @@ def _values(factors: Any) -> list[Tensor]:
 @cache
 def product_operation() -> Any:
     """`rein::product(a, b)`, of two matrices or two stacks of them, which inductor knows from here on; None if it cannot."""
-    try:
-        lowering = _lowering()
-    except Exception as error:  # Inductor's ways are not promised to stay as they are.
-        logger.info("small products are left to torch: %s: %s", type(error).__name__, error)
-        return None
-    make_library: Any = torch.library.Library
-    library = make_library("rein", "DEF")
-    library.define("product(Tensor a, Tensor b) -> Tensor")
-    library.impl("product", torch.matmul, "CompositeExplicitAutograd")
-    torch.library.register_fake("rein::product", torch.matmul, lib=library)
-    _LIBRARIES.append(library)
-    lowering(torch.ops.rein.product.default)
-    return torch.ops.rein.product.default
+    return teach_inductor("product", "Tensor a, Tensor b", torch.matmul, _lowering)
 
 
-_LIBRARIES: list[Any] = []
-"""A library that is forgotten takes its operations along."""
-
-
-def _lowering() -> Callable[[Any], object]:
-    """What tells inductor how an operation that is a product is lowered."""
-    from torch._inductor import lowering
+def _lowering() -> Callable[..., Any]:
+    """How inductor lowers an operation that is a product."""
     from torch._inductor.kernel import mm_common
     from torch._inductor.select_algorithm import ExternKernelChoice
 
@@ -190,4 +170,4 @@ def _lowering() -> Callable[[Any], object]:
         form = Form.of(*(tuple(map(int, numbers)) for one in (a, b) for numbers in (one.get_size(), one.get_stride())))
         return choice.bind((a, b), layout, form=tuple(form)).output_node()
 
-    return lambda operation: lowering.register_lowering(operation, type_promotion_kind=None)(lower)
+    return lower

@@ -4,16 +4,15 @@ Inductor writes such a sum out, term by term, and with it everything that its te
 exponentials of numbers one at a time. Terms that are stored first are computed sixteen at a time.
 """
 
-import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from rein.framework.updating.graph_operations import teach_inductor
+
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
-
-logger = logging.getLogger(__name__)
 
 _FEW = 8
 """Terms that inductor writes out (`unroll_reductions_threshold`)."""
@@ -47,25 +46,9 @@ def _has_few_terms(node: "Node") -> bool:
 @cache
 def stored_operation() -> Any:
     """`rein::stored(x)`, a copy that inductor makes by storing `x`; None if inductor cannot be taught."""
-    try:
-        from torch._inductor.lowering import register_lowering
-    except Exception as error:  # Inductor's ways are not promised to stay as they are.
-        logger.info("terms of small sums are not stored: %s: %s", type(error).__name__, error)
-        return None
-    make_library: Any = torch.library.Library
-    library = make_library("rein", "FRAGMENT")
-    library.define("stored(Tensor x) -> Tensor")
-    library.impl("stored", torch.clone, "CompositeExplicitAutograd")
-    torch.library.register_fake("rein::stored", torch.clone, lib=library)
-    _LIBRARIES.append(library)
-
-    def lower(x: Any) -> Any:
-        x.realize()
-        return x
-
-    register_lowering(torch.ops.rein.stored.default, type_promotion_kind=None)(lower)
-    return torch.ops.rein.stored.default
+    return teach_inductor("stored", "Tensor x", torch.clone, lambda: _store)
 
 
-_LIBRARIES: list[Any] = []
-"""A library that is forgotten takes its operations along."""
+def _store(x: Any) -> Any:
+    x.realize()
+    return x
